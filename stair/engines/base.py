@@ -29,7 +29,6 @@ class SamplingSettings:
     """Top-p after renormalising the top-k (Transformers), or both on the full distribution (SGLang)."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For response keys."""
         return dict(vars(self))
 
 
@@ -53,10 +52,10 @@ class Request:
     max_new_tokens: int
     stop_ids: tuple[int, ...]
     read: Read | None = None
-    """What the auxiliary branch does; None for the native model."""
+    """None for the native model."""
     capture: Capture | None = None
     adapter: str | None = None
-    """The digest of the adapter that answers; the engine's model must carry it."""
+    """The digest of the adapter; the engine's model must carry it."""
 
     def __post_init__(self) -> None:
         if not self.prompt_ids:
@@ -75,7 +74,7 @@ class Reconstruction:
     stop_ids: tuple[int, ...]
     capture: Capture
     read: Read | None = None
-    """The auxiliary branch that the response was generated with."""
+    """The read with which the response was generated."""
     adapter: str | None = None
 
 
@@ -93,46 +92,47 @@ class Completion:
 
     key: str
     response_ids: tuple[int, ...]
-    """The stop token included, where one was drawn."""
+    """With the stop token, if one was drawn."""
     finish_reason: FinishReason
     bank: Segment | None
-    """The captured states, where the request asked for them."""
+    """The captured states, if requested."""
     receipt: Receipt | None
-    """What the auxiliary branch did, where the request had one."""
+    """The facts of the read, if there was one."""
     usage: Usage
     batch_invariant: bool | None = None
-    """Whether the engine that made it gives the same tokens alone and in a batch; None where that was not seen."""
+    """Whether the engine gives the same tokens alone and in a batch; None if that was not observed."""
 
 
 class Engine(Protocol):
     """Generates responses."""
 
     identity: EngineIdentity
-    """What rows say of the engine; its device is known."""
+    """The engine in rows, with its device."""
     reconstructions_at_once: int
-    """How many reconstructions are best passed together."""
+    """The best number of reconstructions in one pass."""
     watch: Callable[[int, int], None] | None
-    """Told every second or so, while an engine loads too, how many responses are under way and how many tokens it has drawn.
-
-    What it raises ends the run."""
+    """Called about every second, while an engine loads too, with the running responses and the tokens drawn. Its exceptions end
+    the run.
+    """
     failed: Callable[[str, str], None] | None
     """Called with the key of a response that cannot be generated, and the reason in one line.
 
-    `run` then continues without the response. None: the error ends the run. What it raises ends it too."""
+    `run` then continues without the response. None: the error ends the run. Its exceptions end it too.
+    """
 
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
         """Yields completions in the order in which they end.
 
-        `requests` is drawn from as rows become free. More can be added with `submit` while the iterator is in use.
+        Requests are drawn as rows become free. `submit` adds more while the iterator is in use.
         """
         ...
 
     def ended(self) -> list[Completion]:
-        """Breaks a run off: the responses that had ended and were not given yet. What is under way is given up."""
+        """Ends a run: returns the finished responses that were not yielded. Running ones are lost."""
         ...
 
     def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
-        """The states that saved responses give to the bank, each from one pass over its tokens."""
+        """The bank states of saved responses, each from one pass over its tokens."""
         ...
 
     def submit(self, request: Request) -> None:

@@ -1,7 +1,7 @@
-"""The choice of an engine: the facts that the pipeline needs before it is loaded, and how it is opened.
+"""The choice of an engine: the facts that the pipeline needs before it is loaded, and how it is opened. Imports no torch.
 
-An engine's section of the configuration (stair/config/engines.py) says which GPUs it takes, whether it reads banks, and which
-settings enter response keys. All else that differs between engines is here. Imports no torch.
+An engine's section of the configuration (stair/config/engines.py) has its GPUs, whether it reads banks, and the settings
+that enter response keys. All other differences between engines are here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,11 @@ from stair.engines.identity import attention_path, transformers_version
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """The model that an engine opens."""
-
     folder: Path
     dtype: str
     context: int
-    """Positions that it has."""
     tokens: int
-    """How many ids are tokens of its tokenizer."""
+    """The number of its tokenizer's tokens."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +36,11 @@ class Needs:
     """The requirements of a job for its engine."""
 
     log: Path
-    """The output of a server goes here."""
+    """The file of a server's output."""
     started: Callable[[dict[str, Any]], None]
     """Called with a server's report when it is ready."""
     longest: Callable[[], int]
-    """Tokens that the longest response can take, its prompt included."""
+    """The most tokens of a response with its prompt."""
     layers: tuple[int, ...] = ()
     """The layers whose states are captured or controlled."""
     batch_width: int | None = None
@@ -56,34 +53,33 @@ class EngineChoice(ABC):
     """One engine, with its settings."""
 
     truncation: ClassVar[Truncation]
-    """How it applies top-k and top-p (docs/protocol.md)."""
 
     @abstractmethod
     def identity(self, dtype: str) -> EngineIdentity:
-        """Its part of response keys, known without loading it: all but the device."""
+        """Its part of response keys: all but the device."""
 
     @abstractmethod
     def open(self, model: ModelFiles, needs: Needs) -> AbstractContextManager[Engine]:
         """The engine of a model, until the context ends.
 
         Raises:
-            ValueError: its environment is not there or holds another version, or the model cannot be run there.
+            ValueError: its environment is missing or has another version, or the model cannot run there.
         """
 
     def check_settings(self) -> None:
-        """Checks its settings. Raises ValueError."""
+        """Raises ValueError for settings that cannot be used."""
         return
 
     def check_sampling(self, sampling: SamplingSettings) -> None:
-        """Checks that it draws by the sampling law with these settings. Raises ValueError."""
+        """Raises ValueError if it does not draw by the sampling law with these settings."""
         return
 
     def check_architecture(self, name: str) -> None:
-        """Checks that it runs an architecture. Raises ValueError."""
+        """Raises ValueError if it does not run an architecture."""
         return
 
     def check_environment(self) -> None:
-        """Checks its own environment, if it has one. Raises ValueError."""
+        """Raises ValueError if its own environment cannot be used."""
         return
 
 
@@ -96,7 +92,6 @@ class TransformersChoice(EngineChoice):
         self._options = options
 
     def identity(self, dtype: str) -> EngineIdentity:
-        """See `EngineChoice`."""
         attention = attention_path(self._options.attention, dtype, self._options.device)
         return EngineIdentity("transformers", transformers_version(), attention, dtype)
 
@@ -130,7 +125,7 @@ class SGLangChoice(EngineChoice):
         self._options = options
 
     def identity(self, dtype: str) -> EngineIdentity:
-        """See `EngineChoice`. Only arguments that can change a response count."""
+        """Only arguments that can change a response count."""
         return EngineIdentity(
             "sglang", dtype=dtype, **{name: str(value) for name, value in self._options.decisive.items()}
         )
@@ -170,30 +165,25 @@ class SGLangChoice(EngineChoice):
             yield engine
 
     def check_settings(self) -> None:
-        """See `EngineChoice`: the server's further arguments."""
         decisive_arguments(self._options.arguments)
 
     def check_sampling(self, sampling: SamplingSettings) -> None:
-        """See `EngineChoice`."""
         from stair.engines.sglang.supported import check_sampling
 
         check_sampling(sampling)
 
     def check_architecture(self, name: str) -> None:
-        """See `EngineChoice`."""
         from stair.engines.sglang.supported import check_architecture
 
         check_architecture(name, self._options.device)
 
     def check_environment(self) -> None:
-        """See `EngineChoice`: the server's version and device."""
         from stair.engines.sglang.launch import check_environment
 
         check_environment(anchored(self._options.environment_folder), self._options.version, self._options.device)
 
 
 def engine_choice(config: Config, name: EngineName) -> EngineChoice:
-    """An engine with its settings of the run."""
     choices: dict[EngineName, Callable[[], EngineChoice]] = {
         "transformers": lambda: TransformersChoice(config.transformers),
         "sglang": lambda: SGLangChoice(config.sglang),

@@ -80,7 +80,7 @@ class BatchSampler:
     def start(
         self, row: int, prompt: Sequence[int], settings: SamplingSettings, seed: int, generated: Sequence[int] = ()
     ) -> None:
-        """A response begins in a row, or goes on behind what it has `generated`."""
+        """Begins a response in a row, or continues it behind what it has `generated`."""
         self._generated[row] = False
         self._generated[row, torch.tensor(generated, dtype=torch.long, device=self._generated.device)] = True
         self._prompt[row] = False
@@ -92,7 +92,7 @@ class BatchSampler:
         self._stale = True
 
     def _refresh(self) -> None:
-        """Rebuilds the per-row tensors after a row changed hands."""
+        """Rebuilds the per-row tensors after a change of rows."""
         device = self._seeds.device
 
         def column(name: str, dtype: torch.dtype = torch.float64) -> torch.Tensor:
@@ -113,9 +113,8 @@ class BatchSampler:
         self._stale = False
 
     def draw(self, logits: torch.Tensor) -> torch.Tensor:
-        """Draws the next token of every row, `[rows]` int64, from logits `[rows, vocabulary]`.
+        """Draws the next token of every row, `[rows]` int64, from logits `[rows, vocabulary]`; free rows too.
 
-        Rows that hold no response get a token too; the caller ignores it.
         Raises FloatingPointError if a row's logits hold NaN or infinity.
         """
         if self._stale:

@@ -263,8 +263,8 @@ class RuleInputs:
     def target(self, stage: str) -> list[Path]:
         """The files of a target; those of `all` are the files of every stage.
 
-        If an intermediate output is deleted, it is made again, and then its dependents. Files that an unpacked archive leaves out are
-        made only where another job needs them.
+        If an intermediate output is deleted, it is made again, and then its dependents. Files that an unpacked archive leaves out
+        are made only where another job needs them.
         """
         stages = stages_of(self.config) if stage == "all" else [stage]
         return [file for each in stages for file in self.stage_files(each) if not self._lacks(file)]

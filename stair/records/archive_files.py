@@ -16,7 +16,6 @@ from stair.config.resolve import RESOLVED
 from stair.records.files import replacing, scratch_folder
 
 _LEVEL = 6
-"""Of gzip."""
 
 _FOLDERS = (
     "backbones", "controllers", "data", "evaluation", "preflight", "replay", "responses", "rollouts", "runtime", "sessions",
@@ -27,7 +26,7 @@ _FOLDERS = (
 
 @contextmanager
 def opened(archive: Path, beside: Path) -> Iterator[Path]:
-    """The folder of an archive, unpacked beside a path where it is one file."""
+    """The folder of an archive; an archive that is one file is unpacked beside a path."""
     if archive.is_dir():
         yield _root(archive, archive)
         return
@@ -72,7 +71,7 @@ def _unpack_tar(archive: Path, target: Path) -> None:
 
 
 def _place(target: Path, name: str) -> Path:
-    """Where a file of an archive goes. Raises OSError where that is outside of the target."""
+    """The target of a file of an archive. Raises OSError if it is outside of the folder."""
     path = (target / name).resolve()
     if not path.is_relative_to(target.resolve()):
         raise OSError(f"it contains a path outside of itself, {name}")

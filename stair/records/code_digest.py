@@ -20,8 +20,6 @@ _ITERATES = "pkgutil.iter_modules"
 
 
 class Module(NamedTuple):
-    """The part of a module that enters a digest."""
-
     imports: tuple[str, ...]
     """The names that it imports."""
     code: str
@@ -30,10 +28,9 @@ class Module(NamedTuple):
 
 @cache
 def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
-    """SHA-256 over the syntax trees of modules and of what they import from this package.
+    """SHA-256 over the syntax trees of modules and of what they import from this package, without comments and docstrings.
 
-    Comments, layout and docstrings do not count: only what can change a result. `leave_out` names packages that lend types
-    alone, or whose part in the result is among a rule's settings.
+    `leave_out` names packages that lend types alone, or whose part in the result is among a rule's settings.
     """
     reached = modules_reached(*modules, leave_out=leave_out)
     digest = hashlib.sha256()
@@ -72,9 +69,9 @@ def _file_of(module: str) -> Path | None:
 
 
 class _Parser:
-    """Parses the modules of a package, and keeps what it found beside Python's own compiled modules.
+    """Parses the modules of a package, and caches the results beside Python's compiled modules.
 
-    Every start of Snakemake digests the whole package. Parsing it would take a fourth of that start.
+    Every start of Snakemake digests the whole package; parsing it would take a fourth of that start.
     """
 
     def __init__(self, package: Path) -> None:
@@ -97,7 +94,7 @@ class _Parser:
         return self._found[name][1]
 
     def keep(self) -> None:
-        """Writes what was found since the last call. A package that cannot be written is parsed at each start."""
+        """Writes new results. A package that cannot be written is parsed at each start."""
         if self._changed:
             with suppress(OSError):
                 write_text(
@@ -112,7 +109,6 @@ def _parser(package: Path) -> _Parser:
 
 
 def _parse(text: str) -> Module:
-    """The imports and syntax tree of a module's text."""
     tree, imports = ast.parse(text), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

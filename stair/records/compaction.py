@@ -22,21 +22,14 @@ _WASTED_SHARE, _WASTED_BYTES = 0.1, 1 << 20
 
 @dataclass(frozen=True)
 class Compacted:
-    """The result of a compaction."""
-
     files: int
     """The number of files before it."""
     records: int
     freed: int
-    """Bytes."""
 
 
 def compact(work: Path, *, always: bool = False) -> Compacted | None:
-    """Compacts the log of a work folder if it has many files or a tenth of it is waste.
-
-    Args:
-        work: the work folder.
-        always: compact whenever there is more than one file or any waste.
+    """Compacts the log of a work folder if it has many files or a tenth of it is waste; `always`: or any waste.
 
     Returns:
         None if there was nothing to compact.

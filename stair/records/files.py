@@ -51,7 +51,7 @@ MAKE_ROOM = "make room and run the same command again"
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk or a quota is full; errors of Arrow and of libraries in Rust contain the number only in their text."""
+    """Whether a disk or a quota is full. Arrow and libraries in Rust have the error number only in their text."""
     number = getattr(error, "errno", None)
     text = str(error).lower()
     return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in text or "os error 28" in text
@@ -94,7 +94,7 @@ def remove_leftovers(folder: Path, *, deep: bool = True) -> int:
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, removed at the end unless the body has renamed it; those of killed processes go first."""
+    """A new folder beside `path`, removed at the end unless the body has renamed it. Removes those of killed processes first."""
     remove_leftovers(path.parent, deep=False)
     folder = partial_path(path)
     folder.mkdir(parents=True)
@@ -110,7 +110,6 @@ def existing_folder(folder: Path) -> Path:
 
 
 def flush(path: Path) -> None:
-    """Flushes the content of a file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -122,11 +121,7 @@ _MAKE_AGAIN = "restore the file, or delete it and run the command that makes it 
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """Reads a JSON object from a file.
-
-    Raises:
-        ValueError: the file is absent, is not JSON, or holds no object.
-    """
+    """Reads a JSON object. Raises ValueError if the file is absent, is not JSON, or holds no object."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -140,13 +135,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file atomically."""
     with replacing(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Writes an indented JSON file atomically."""
     write_text(path, _indented_json(value))
 
 

@@ -34,8 +34,7 @@ def visible_gpus() -> list[str]:
 def own_gpus(count: int) -> Iterator[list[str]]:
     """Restricts CUDA in this process and its children to `count` GPUs that no other job of the project uses; yields their names.
 
-    Waits, with a message, while too few are free. Has no effect if at most `count` are visible. Enter it before the first use
-    of CUDA.
+    Waits, with a message, while too few are free. Has no effect if at most `count` are visible. Enter it before CUDA is used.
     """
     names = visible_gpus()
     if count < 1 or len(names) <= count:
@@ -55,7 +54,7 @@ def own_gpus(count: int) -> Iterator[list[str]]:
 
 
 def lock_holders(names: list[str]) -> dict[str, int]:
-    """The processes that hold GPUs of this list, by the GPU's name. Takes no lock, so it delays no job; Linux only."""
+    """The processes that hold GPUs of this list, by the GPU's name. Linux only."""
     inodes = {}
     for name in names:
         with suppress(OSError):

@@ -30,11 +30,7 @@ _deferring = 0
 
 
 def listen() -> None:
-    """Installs the signal handlers and unblocks pending signals; has no effect outside the main thread.
-
-    Raises:
-        Interrupted: a signal was pending.
-    """
+    """Installs the signal handlers and unblocks pending signals, in the main thread only. Raises Interrupted for a pending one."""
     global _received, _deferring
     _received, _deferring = None, 0
     if threading.current_thread() is threading.main_thread():
@@ -69,23 +65,14 @@ def time_limit_nears() -> bool:
 
 
 def check(kept: str = "what was finished is kept") -> None:
-    """Stops here if a signal has requested it.
-
-    Args:
-        kept: the message's text on the work so far.
-
-    Raises:
-        Interrupted: a signal was received.
-    """
+    """Raises Interrupted if a signal has requested a stop; `kept` is the message's text on the work so far."""
     if _received is not None:
         raise Interrupted(f"stopped by {signal.Signals(_received).name}; {kept}; run the same command again to resume")
 
 
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
-    """Defers stop requests: the work inside calls `check` at its safe points.
-
-    This includes Ctrl-C (SIGINT) in a process that does not `listen`.
+    """Defers stop requests: the work inside calls `check` at its safe points. Ctrl-C is deferred without `listen`, too.
 
     Raises:
         Interrupted: at the end of the block, if a signal was received and the work finished.

@@ -55,7 +55,6 @@ class Holder:
 
     @classmethod
     def here(cls, work: str) -> Holder:
-        """This process."""
         process = os.getpid()
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime())
         return cls(work, socket.gethostname(), _place(), process, _started(process) or "", since)
@@ -133,11 +132,7 @@ class Lease:
         self._text = text
 
     def _refuse_conflicts(self) -> None:
-        """Removes dead leases of the folder.
-
-        Raises:
-            HeldError: conflicting work holds a living one.
-        """
+        """Removes dead leases of the folder. Raises HeldError for a living lease of conflicting work."""
         now = self._path.stat().st_mtime
         for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
             holder = living(path, now)
@@ -149,13 +144,12 @@ class Lease:
                 raise HeldError(self._refusal(path, holder))
 
     def _release(self) -> None:
-        """Removes the lease if this process has it; it may be called again."""
+        """Removes the lease if this process has it."""
         self._stop.set()
         if self._text and self._holds():
             self._path.unlink(missing_ok=True)
 
     def _create(self, partial: Path) -> bool:
-        """Creates the lease from the finished file; False if a lease exists."""
         try:
             try:
                 os.link(partial, self._path)

@@ -16,8 +16,7 @@ class LogWithReuse:
     An imported record is appended to the stage's own log, so that sealing needs this run alone.
 
     Args:
-        own: the stage's logs.
-        others: folders of other runs that contain their logs of this stage, by the run's name.
+        others: folders of other runs with their logs of this stage, by the run's name.
     """
 
     def __init__(self, own: WorkLog, others: Mapping[str, Path]) -> None:
@@ -27,13 +26,12 @@ class LogWithReuse:
         self._imported: set[str] = set()
         self._writer: WorkLogWriter | None = None
         self.reused: Counter[str] = Counter()
-        """Imported records by run."""
 
     def __len__(self) -> int:
         return len(self._own)
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None if no run has it."""
+        """The record of a key, without its key; None without one."""
         record = self._own.get(key)
         if record is not None or not self._folders:
             return record

@@ -131,11 +131,10 @@ def write_manifest(
     """Writes the manifest of a job.
 
     Args:
-        folder: the run's folder.
         outputs: the job's files; an output folder stands for all files below it.
         rule, wildcards: the Snakemake rule and the job's wildcards, without those of shards.
         inputs: the files that the outputs were made from. Files under work/ only order jobs, and are left out.
-        settings: what the outputs depend on in the configuration, by place.
+        settings: the configuration that the outputs depend on, by place.
         facts: more keys, of the stage.
     """
     path = manifest_path(outputs[0])
@@ -163,8 +162,6 @@ def _files_below(folder: Path) -> list[Path]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest that was read. Names of files are relative to the run's folder."""
-
     path: Path
     rule: str
     wildcards: dict[str, str]
@@ -192,7 +189,7 @@ def read_manifest(path: Path) -> Manifest:
     """Reads a manifest.
 
     Raises:
-        OSError: the file does not exist or cannot be read.
+        OSError: the file cannot be read.
         ValueError: it is not JSON, or a part of it is missing or of another kind.
     """
     path.stat()
@@ -245,8 +242,6 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference between a manifest and the present."""
-
     kind: Kind
     what: str
     """The file, by its name in the run, or the setting's place."""
@@ -255,8 +250,6 @@ class Difference:
 
 
 class Digests:
-    """SHA-256 of files, each computed once."""
-
     def __init__(self) -> None:
         self._digests: dict[Path, str | None] = {}
 
@@ -278,18 +271,14 @@ def differences(
     inputs: bool = True,
     digests: Digests | None = None,
 ) -> list[Difference]:
-    """Compares a manifest with the present: its outputs, the inputs that exist, and the settings.
+    """Compares a manifest with the present outputs, existing inputs, and settings.
+
+    A missing input is no difference: Snakemake decides whether it must be made.
 
     Args:
-        manifest: the manifest.
-        folder: the run's folder.
         settings: the rule's present settings; None: they are not compared.
         inputs: whether inputs are compared.
         digests: a cache, for several manifests with common files.
-
-    Returns:
-        Nothing for an output that is whole and current. An input that does not exist is no difference: whether it must be
-        made is Snakemake's to say.
     """
     digests = digests or Digests()
     found: list[Difference] = []
@@ -336,12 +325,12 @@ def _short(value: Any) -> str:
 
 
 def _as_recorded(value: Any) -> Any:
-    """A value as it comes back from JSON: tuples are lists."""
+    """A value as JSON returns it: tuples are lists."""
     return json.loads(json.dumps(value))
 
 
 def _is_absent(file: Path) -> bool:
-    """Whether a file does not exist. A file without permissions counts as existing; reading it fails."""
+    """Whether a file does not exist. A file without permissions exists; reading it fails."""
     try:
         return not file.is_file()
     except OSError:

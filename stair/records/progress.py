@@ -59,7 +59,7 @@ class Progress:
         self._write()
 
     def _earlier(self) -> tuple[int, float]:
-        """The attempts whose work this one resumes, and their seconds, by the file that the last of them has left."""
+        """The number and the seconds of the earlier attempts that this one resumes, from the progress file."""
         try:
             last = json.loads(self.path.read_text(encoding="utf-8"))
             # `repeated`: the job had ended, and this start finds nothing to do. Snakemake then measures only this start.
@@ -84,7 +84,6 @@ class Progress:
         self.set(self.done, note)
 
     def set(self, done: int, note: str = "") -> None:
-        """Sets the count of finished units."""
         global _finished_units
         _finished_units += max(0, done - self.done)
         ended = done >= self.total and done > self.done
@@ -139,16 +138,12 @@ class Progress:
 
 @dataclass(frozen=True)
 class ProgressFile:
-    """The content of a job's progress file."""
-
     done: int
     total: int
     unit: str
     note: str
     seconds: float
-    """Since the job started this time."""
     updated: float
-    """When it was written, in seconds since the epoch."""
     fresh: int = 0
     """Units finished since this start."""
     facts: Mapping[str, Any] = field(default_factory=dict)

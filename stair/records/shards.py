@@ -1,8 +1,7 @@
 """Shards of durable work. A job leases a shard, resumes the work of earlier jobs, and writes a completion marker.
 
-The owner of the work keeps its results: records of a log (`stair.records.worklog`) or files of tensors
-(`stair.records.tensor_files`). Both outlive their job and are independent of the number of shards, which may change between two
-starts.
+Results are records of a log (`stair.records.worklog`) or files of tensors (`stair.records.tensor_files`). Both outlive their
+job and do not depend on the number of shards, which may change between two starts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ WITHDRAWN = ".withdrawn"
 """The suffix of a withdrawn marker: some work of its shard has been lost."""
 
 SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
-"""The remedy of a seal that has withdrawn markers. `stair reproduce` does it by itself: it starts Snakemake again."""
+"""The remedy of a seal that has withdrawn markers. `stair reproduce` starts Snakemake again by itself."""
 
 
 class Shard(NamedTuple):
@@ -38,11 +37,7 @@ class Shard(NamedTuple):
         return f"shard-{self.number}-of-{self.of}"
 
     def share(self, items: Sequence[T]) -> list[T]:
-        """Its items: every `of`-th, so that shards are equally long.
-
-        Raises:
-            ValueError: there is no such shard.
-        """
+        """Its items: every `of`-th, so that shards are equally long. Raises ValueError without such a shard."""
         if not 0 <= self.number < self.of:
             raise ValueError(f"shard {self.number} does not exist among {self.of} (they are numbered from 0)")
         return list(items[self.number :: self.of])
@@ -61,7 +56,6 @@ class ShardWork:
 
     Args:
         folder: the work folder, which all shards share.
-        shard: the leased shard.
         marker: the completion marker that `end` writes.
 
     Raises:
@@ -92,6 +86,6 @@ class ShardWork:
 
 
 def withdraw_markers(folder: Path) -> None:
-    """Withdraws the markers of ended shards after a loss: the workflow's next start runs them again and reuses the kept work."""
+    """Withdraws the markers of shards after a loss: the next start runs the shards again and reuses the kept work."""
     for marker in folder.glob("shard-*-of-*.json"):
         marker.rename(marker.with_suffix(WITHDRAWN))

@@ -15,10 +15,10 @@ class SlurmError(ValueError):
 
 
 def slurm_output(*command: str, seconds: float = 120.0) -> str:
-    """The output of one of Slurm's commands, which has `seconds` to answer.
+    """The output of a Slurm command, which has `seconds` to answer.
 
     Raises:
-        SlurmError: the command cannot be started, does not end in time, or ends with an error.
+        SlurmError: the command cannot be started, does not end in time, or fails.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
@@ -35,8 +35,7 @@ def slurm_output(*command: str, seconds: float = 120.0) -> str:
 def requeue_own_job() -> None:
     """Puts this Slurm job back into the queue if its time limit stopped it after progress; Slurm then ends this process.
 
-    The job keeps its number, so the driver goes on waiting for it and counts no failure. A job without progress fails
-    instead, so that the workflow's count of retries ends it.
+    The job keeps its number, so the driver waits for it and counts no failure. A job without progress fails, so that retries end.
     """
     job = os.environ.get("SLURM_JOB_ID")
     if job is None or not time_limit_nears() or not finished_units():

@@ -17,7 +17,7 @@ from stair.records.files import read_mapping, write_json_if_changed
 
 
 def record_start(root: Path, config: Config, paths: RunPaths, overrides: Mapping[str, Any]) -> None:
-    """Keeps what the command line says, for `start_command`. The resolved configuration has the run's name alone."""
+    """Keeps the settings of the command line for `start_command`. The resolved configuration has the run's name alone."""
     settings = {key: typed(value) for key, value in overrides.items()}
     run = str(settings.pop("run", config.run))
     overlay = anchored(run).resolve()
@@ -29,9 +29,9 @@ def record_start(root: Path, config: Config, paths: RunPaths, overrides: Mapping
 
 
 def started_with(config: Config, paths: RunPaths) -> dict[str, Any]:
-    """The overrides of the last start, as of `resolve`: `run` and the settings; for a copied run also where it is now.
+    """The overrides of the last start, as of `resolve`: `run` and the settings; for a copied run also its present folder.
 
-    Without a sound record of the start, it is the run's name: a remedy is no reason to stop.
+    Without a readable record, `run` alone: a remedy is no reason to stop.
     """
     overrides: dict[str, Any] = {"run": config.run}
     with suppress(OSError, ValueError, KeyError, TypeError):
@@ -60,6 +60,5 @@ def setting_options(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML on one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
     return text.removesuffix("\n").removesuffix("\n...")

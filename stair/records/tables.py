@@ -28,7 +28,7 @@ Row = TypeVar("Row", bound=NamedTuple)
 def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]) -> int:
     """Writes rows in the given order, a row group of bounded size at a time; returns their number.
 
-    Only the rows of one group are in memory. If `rows` raises, there is no file: a generator can check all rows at its end.
+    Only the rows of one group are in memory. If `rows` raises, there is no file.
 
     Raises:
         ValueError: a row lacks a column or has one too many, or a value has another type or is null against the schema.
@@ -163,12 +163,8 @@ def _batches(path: Path, schema: pa.Schema, columns: list[str] | None = None) ->
 
 
 class SavedRows:
-    """The rows of a table by the values of some columns. A row is converted on request: Python numbers need ten times the space.
-
-    Args:
-        path: the table.
-        schema: its columns.
-        names: the columns that identify a row.
+    """The rows of a table by the values of the columns `names`. A row is converted on request: Python numbers need ten times the
+    space.
 
     Raises:
         ValueError: as `read_table`.
@@ -184,7 +180,7 @@ class SavedRows:
         return len(self._numbers)
 
     def get(self, identity: tuple[Any, ...]) -> dict[str, Any] | None:
-        """The row with these values of the identifying columns; None if there is none."""
+        """The row with these values; None without one."""
         number = self._numbers.get(identity)
         if number is None:
             return None

@@ -31,8 +31,7 @@ class TensorFiles:
     """The files of one stage.
 
     Args:
-        folder: of this run.
-        others: folders of other runs, by the run's name; a file of theirs with an equal key is imported.
+        others: folders of other runs, by the run's name; their files with equal keys are imported.
     """
 
     def __init__(self, folder: Path, others: Mapping[str, Path] | None = None) -> None:
@@ -40,11 +39,10 @@ class TensorFiles:
         self._others = dict(others or {})
 
     def path(self, name: str) -> Path:
-        """The file of a piece."""
         return self.folder / f"{name}.safetensors"
 
     def has(self, name: str, key: str) -> bool:
-        """Whether a piece is complete under a key; imports it from another run if that has it."""
+        """Whether a piece is complete under a key; imports it from another run that has it."""
         if _key_of(self.path(name)) == key:
             return True
         for folder in self._others.values():
@@ -55,11 +53,7 @@ class TensorFiles:
         return False
 
     def keep(self, name: str, key: str, tensors: Mapping[str, np.ndarray]) -> None:
-        """Writes a piece durably.
-
-        Raises:
-            OSError: the piece cannot be written, for example to a full disk; an earlier file stays.
-        """
+        """Writes a piece durably. Raises OSError if it cannot be written; an earlier file stays."""
         facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
         with replacing(self.path(name)) as partial:
             # safetensors' own writer reports a full disk as another error, and its files are for their owner alone.
@@ -83,11 +77,7 @@ class TensorFiles:
         return file_digest(path)
 
     def require_space(self, nbytes: int, what: str) -> None:
-        """Refuses work without enough free disk space.
-
-        Raises:
-            ValueError: `nbytes` do not fit.
-        """
+        """Raises ValueError without `nbytes` of free disk space."""
         free = shutil.disk_usage(existing_folder(self.folder)).free
         if nbytes + _SPARE_BYTES > free:
             raise ValueError(
@@ -111,7 +101,6 @@ def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:
 
 
 def _facts_of(path: Path) -> dict[str, Any]:
-    """The facts in a file's header; empty if the file cannot be read."""
     try:
         with safe_open(path, framework="np") as opened:
             facts: dict[str, Any] = json.loads((opened.metadata() or {})[_HEADER])

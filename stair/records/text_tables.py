@@ -9,7 +9,7 @@ from typing import Any
 
 
 def csv_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """The text of a table; None is an empty cell, and lines end with a line feed."""
+    """A table; None is an empty cell, and lines end with a line feed."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)

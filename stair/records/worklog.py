@@ -51,7 +51,7 @@ class WorkLogWriter:
     Args:
         folder: of this piece of work; created if absent.
         writer: the name of this writer (the shard); the attempt's number is added.
-        check: called before every record; raises if this writer may write no more.
+        check: called before every record; raises if this writer has lost its lease.
     """
 
     def __init__(self, folder: Path, writer: str, check: Callable[[], None] = lambda: None) -> None:
@@ -111,8 +111,6 @@ class _Place(NamedTuple):
 
 @dataclass
 class LogCounts:
-    """Counts of the lines in a folder of logs."""
-
     files: int = 0
     records: int = 0
     torn: int = 0
@@ -120,7 +118,7 @@ class LogCounts:
     duplicates: int = 0
 
     def problems(self) -> str:
-        """The counts of faulty lines that are not zero, as text; empty without faults."""
+        """The counts of faulty lines as text; empty without faults."""
         named = {"torn last lines": self.torn, "damaged lines": self.damaged, "duplicates": self.duplicates}
         return ", ".join(f"{count} {name}" for name, count in named.items() if count)
 
@@ -200,9 +198,9 @@ class WorkLog:
         return self._places.keys()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None if there is none.
+        """The record of a key, without its key; None without one.
 
-        Token ids are an `array`: as Python's numbers they would need ten times the space, and a sixth of a seal's time.
+        Token ids are an `array`: Python's numbers would need ten times the space, and a sixth of a seal's time.
         """
         place = self._places.get(key)
         if place is None:
@@ -240,7 +238,6 @@ class WorkLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the files."""
         return sum(path.stat().st_size for path in self._files)
 
     @property

@@ -1,4 +1,4 @@
-"""A run's backbone: its folder, revision and renderer without a model, and an engine of it when something is generated."""
+"""A run's backbone: folder, revision and renderer without a model, and an engine when something is generated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from stair.sessions.renderer import Renderer
 
 @dataclass(frozen=True)
 class Backbone:
-    """A model of a run, as far as it is known without loading it."""
+    """A model of a run, without its weights."""
 
     key: str
     settings: Model
@@ -35,7 +35,7 @@ class Backbone:
     choice: EngineChoice
     """The engine that its responses come from."""
     engine: EngineIdentity
-    """The engine as response keys name it: its device is not known yet."""
+    """The engine as response keys name it, without a device."""
 
     @classmethod
     def open(
@@ -50,16 +50,14 @@ class Backbone:
         """Reads everything but the weights; imports no torch.
 
         Args:
-            config: the run.
-            paths: its files.
             model: the model's key.
-            engine: the one that its responses are to come from.
-            generating: what is about to be answered, `training_pool` or a benchmark: preflight must have looked at that.
+            engine: the engine of its responses.
+            generating: the prompts to answer, `training_pool` or a benchmark: preflight must have checked them.
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, a tokenizer without the markers that are needed, a model or prompts that
-                are not those that preflight has looked at, or that it has not looked at yet.
+            ValueError: an unknown architecture, a tokenizer without the required markers, or a model or prompts that preflight
+                has not checked.
         """
         settings, choice = config.models[model], engine_choice(config, engine)
         if generating is not None:
@@ -84,7 +82,7 @@ class Backbone:
         """The engine, until the context ends.
 
         Raises:
-            ValueError: the engine's environment is not there or holds another version, or the model cannot be run there.
+            ValueError: the engine's environment is missing or has another version, or the model cannot run there.
         """
         model = ModelFiles(self.folder, self.settings.dtype, self.architecture.context, self.renderer.tokens)
         with self.choice.open(model, needs) as engine:
@@ -92,13 +90,13 @@ class Backbone:
             yield engine
 
     def network(self, device: str) -> Any:
-        """The frozen network itself, for what an engine does not give.
+        """The frozen network itself.
 
         Args:
             device: `auto`, `cpu`, `cuda`, or one GPU as torch names it.
 
         Raises:
-            ValueError: the files are not those of the model, or its attention needs a GPU that is not there.
+            ValueError: the files are not the model's, or its attention needs a GPU.
         """
         from stair.models.device_and_dtype import DTYPES, device_for
         from stair.models.load import load_model
@@ -107,7 +105,7 @@ class Backbone:
         return load_model(self.folder, dtype=dtype, device=device_for(device, attention), attention=attention)
 
     def sampling(self, settings: Sampling) -> SamplingSettings:
-        """The configured sampling as the engine draws it: the two truncate differently (docs/protocol.md)."""
+        """The configured sampling with the engine's truncation (docs/protocol.md)."""
         return sampling_settings(settings, self.choice.truncation)
 
     def _check_identity(self, engine: Engine) -> None:
@@ -116,5 +114,4 @@ class Backbone:
 
 
 def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:
-    """The configured sampling as engines take it."""
     return SamplingSettings(**sampling.model_dump(exclude={"max_new_tokens"}), truncation=truncation)

@@ -1,4 +1,4 @@
-"""Captured states on disk until the chain that made them has ended."""
+"""Captured states on disk until their chain has ended."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 class BankStore:
     """A folder of segments, named by the chain that owns them and by their content.
 
-    Two chains can own segments of one content (equal answers to one problem), and each drops its own. Segments of chains under
-    way are also held in memory.
+    Two chains can own segments of one content (equal answers to one problem), and each removes its own. Segments of running
+    chains are also in memory.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -23,7 +23,7 @@ class BankStore:
         self._files: dict[str, set[Path]] | None = None
 
     def _owned(self) -> dict[str, set[Path]]:
-        """The files of each owner; the folder is looked through once."""
+        """The files of each owner; the folder is listed once."""
         if self._files is None:
             self._files = defaultdict(set)
             for path in self._folder.glob("*.safetensors"):
@@ -46,7 +46,7 @@ class BankStore:
         return segment.digest
 
     def load(self, owner: str, digest: str) -> Segment | None:
-        """A kept segment, or None where it is lost or damaged (it is then reconstructed)."""
+        """A kept segment; None if it is lost or damaged."""
         from stair.method import Segment
 
         held = self._held[owner].get(digest)
@@ -63,7 +63,7 @@ class BankStore:
         return segment
 
     def forget(self, owner: str) -> None:
-        """Drops everything that an ended chain owns."""
+        """Removes the segments of a chain."""
         self._held.pop(owner, None)
         for path in self._owned().pop(owner, ()):
             path.unlink(missing_ok=True)

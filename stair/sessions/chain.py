@@ -1,4 +1,4 @@
-"""A chain: turns that follow one another, each asked when those before it are known."""
+"""A chain: turns in sequence, each requested when the earlier ones are known."""
 
 from __future__ import annotations
 
@@ -14,38 +14,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Step:
-    """What a chain needs next: a response to generate, or the states of a saved one."""
+    """The next need of a chain: a response to generate, or the states of a saved one."""
 
     key: str
-    """The response key (or the reconstruction's), by which finished work is found again."""
+    """The key of the response or the reconstruction in the work log."""
     reconstructs: bool = False
 
 
 class Missing(NamedTuple):
-    """A response that the configuration names as missing: a process failed every time (appendix C.3)."""
+    """A response that the configuration names as missing: every attempt failed (appendix C.3)."""
 
     turn: int
     reason: str
-    """One line."""
     reused: bool = False
-    """The response is that of another condition, which reports it as missing."""
+    """Whether it is a response of another condition, which reports it as missing."""
 
 
 class Chain(Protocol):
-    """One conversation under way. `next`, `append_record` and rows need no model, so a finished chain is sealed without one."""
+    """One running conversation. `next`, `append_record` and rows need no model, so a finished chain is sealed without one."""
 
     rows: list[dict[str, Any]]
-    """What the chain has so far, as rows of its stage's table."""
+    """The finished turns as rows of the stage's table."""
     missing: Missing | None
-    """The response that the configuration names as missing; used where the log has it nevertheless."""
+    """The response that the configuration names as missing; ignored if the log has it."""
 
     @property
-    def name(self) -> str:
-        """The chain's name, for people."""
-        ...
+    def name(self) -> str: ...
 
     def entry(self) -> dict[str, Any]:
-        """The keys that name the next response in the configuration's list of missing ones."""
+        """The keys of the next response in the configuration's list of missing ones."""
         ...
 
     def gives_up(self) -> bool:
@@ -53,10 +50,7 @@ class Chain(Protocol):
         ...
 
     def generates(self) -> int:
-        """How many responses the chain generates in all, from its first turn, as far as is known by now.
-
-        A missing response that has not been met takes the turns from it on.
-        """
+        """The number of responses that the chain generates in all. A missing response takes all later turns."""
         ...
 
     def gaps(self) -> list[dict[str, Any]]:
@@ -64,23 +58,23 @@ class Chain(Protocol):
         ...
 
     def next(self) -> Step | None:
-        """The step that comes next; None when the chain has ended."""
+        """The next step; None at the end."""
         ...
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        """Goes on with the finished record of the step that `next` gave."""
+        """Continues with the finished record of the last step."""
         ...
 
     def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
-        """Takes over states that an earlier attempt had to make again; True when the next step's key has changed."""
+        """Uses states that an earlier attempt reconstructed; True if the next step's key has changed."""
         ...
 
     def request(self, engine: Engine) -> Request:
-        """The next step as a request, states loaded. The step's key can change here, when states had to be made again."""
+        """The next step as a request, with loaded states. Its key changes if lost states are reconstructed here."""
         ...
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
-        """Keys and records of states that were just made again, for the log; empties the list."""
+        """Keys and records of states that were just reconstructed, for the log; empties the list."""
         ...
 
     def reconstruction(self, engine: Engine) -> Reconstruction:
@@ -88,9 +82,9 @@ class Chain(Protocol):
         ...
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
-        """What the log keeps of a completion; captured states are saved first."""
+        """The log's record of a completion; saves captured states first."""
         ...
 
     def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
-        """What the log keeps of a reconstruction; the states are saved first."""
+        """The log's record of a reconstruction; saves the states first."""
         ...

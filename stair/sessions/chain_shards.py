@@ -1,4 +1,4 @@
-"""Chains shared out among jobs: a shard generates what the logs lack of its chains; sealing reads the logs of all shards."""
+"""Chains divided among jobs: a shard generates the responses that the logs lack; sealing reads the logs of all shards."""
 
 from __future__ import annotations
 
@@ -31,24 +31,23 @@ def run_shard(
     reuse: Mapping[str, Path] | None = None,
     missing: str = "evaluation.missing",
 ) -> None:
-    """Generates what the logs lack of one shard.
+    """Generates the responses of one shard that the logs lack.
 
-    A response that cannot be generated stops its own chain only. The marker is written when no response failed.
+    A response that cannot be generated stops its own chain only. The marker is written if no response failed.
 
     Args:
-        chains: gives the shard's chains afresh, one by one; its argument says whether any response will be generated.
+        chains: yields new chains of the shard; its argument says whether any response will be generated.
         work: the work folder, with all shards' logs.
-        shard: this shard.
-        load: loads the engine; not called when nothing is missing.
+        load: loads the engine; not called if nothing is missing.
         progress: folder and name of the progress file.
-        marker: written when the shard has ended.
+        marker: the completion marker.
         reuse: folders of other runs, by the run's name, with logs of this stage.
         missing: the place in the configuration that names responses as missing.
 
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
         HeldError: another process generates some of the same.
-        Interrupted: a signal has asked to stop; what is finished is in the log.
+        Interrupted: a signal has requested a stop; finished responses are in the log.
     """
     with ShardWork(work, shard, marker) as job:
         own = WorkLog(work / "log")
@@ -84,17 +83,16 @@ def run_shard(
 def sealed_rows(
     chains: Iterable[Chain], work: Path, gaps: list[dict[str, Any]] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of all chains, taken to their ends from the logs one by one: no more than a chain is held.
+    """The rows of all chains, from the logs, one chain at a time.
 
     Args:
-        chains: the chains, in the order of their rows.
         work: the work folder, with all shards' logs and markers.
-        gaps: takes the responses that are missing, as `Chain.gaps` gives them, by the time that the last row has come.
+        gaps: receives the missing responses, as of `Chain.gaps`, before the last row is yielded.
 
     Raises:
-        ValueError: chains have not ended; the message says how many and what to run. Then the log has lost responses of a
-            shard that had ended, so the shards' markers are withdrawn: the workflow's next start runs the shards again. The
-            error comes after the last row, so what is written from the rows must be given up then, as `write_table` does.
+        ValueError: chains have not ended; the message says how many and what to run. The log has then lost responses of an ended
+            shard, so the shards' markers are withdrawn: the next start runs the shards again. The error comes after the last
+            row, so the caller must discard its output, as `write_table` does.
     """
     log = WorkLog(work / "log")
     unfinished = count = 0
@@ -115,7 +113,7 @@ def sealed_rows(
 
 
 def tidy(work: Path) -> None:
-    """After a seal: a log of many files or with much waste becomes one file."""
+    """Compacts the logs after a seal."""
     with suppress(HeldError):  # someone generates again here: it is tidied when that is sealed
         if (done := compact(work)) is not None:
             print(f"{work / 'log'}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")

@@ -13,16 +13,16 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Check:
-    """An invariant and whether the data holds it."""
+    """An invariant and whether the data satisfies it."""
 
     name: str
     scope: str
-    """What it was held against: `model/benchmark`, `model/benchmark/condition`, a schedule."""
+    """The checked data: `model/benchmark`, `model/benchmark/condition`, a schedule."""
     passed: bool
     rows: int
-    """How many rows were looked at."""
+    """The number of checked rows."""
     detail: str
-    """What was found; for a failure, the first offender."""
+    """The result; for a failure, the first violation."""
 
 
 def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], summary: str = "") -> Check:
@@ -34,5 +34,4 @@ def verdict(name: str, scope: str, rows: int, offenders: Iterable[str], summary:
 
 
 def checks_csv(checks: Iterable[Check]) -> str:
-    """One line a check."""
     return csv_table(list(Check.__dataclass_fields__), (astuple(check) for check in checks))

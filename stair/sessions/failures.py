@@ -1,4 +1,4 @@
-"""What a shard could not generate: named for people, and as entries for the configuration."""
+"""The responses that a shard could not generate: named for people, and as entries for the configuration."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ from stair.records.files import write_text
 from stair.sessions.chain import Chain
 
 _HOPELESS = 20
-"""After so many failures in a row, without a response between them, the cause is probably not in the responses."""
+"""After so many failures in a row, the cause is probably not in the responses."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """A response that could not be generated."""
-
     chain: str
-    """The chain's name."""
     entry: Mapping[str, object]
-    """Its keys in the configuration, the reason among them."""
+    """Its keys in the configuration, and the reason."""
 
     @classmethod
     def of(cls, chain: Chain, reason: str) -> Failed:
@@ -39,16 +36,12 @@ class ResponsesFailed(ValueError):
 
 
 class Failures(list[Failed]):
-    """The responses that one attempt could not generate, in the order in which they failed."""
+    """The failed responses of one attempt, in order."""
 
     _in_a_row = 0
 
     def add(self, failed: Failed) -> None:
-        """Adds one.
-
-        Raises:
-            ResponsesFailed: too many have failed in a row.
-        """
+        """Adds one. Raises ResponsesFailed after too many in a row."""
         self.append(failed)
         self._in_a_row += 1
         if self._in_a_row >= _HOPELESS:
@@ -59,15 +52,11 @@ class Failures(list[Failed]):
             )
 
     def answered(self) -> None:
-        """A response was generated."""
+        """Records that a response was generated."""
         self._in_a_row = 0
 
     def blame(self, under_way: Sequence[Chain], error: Exception) -> None:
-        """Adds the response at which the engine itself failed, if it was the only one.
-
-        Raises:
-            ResponsesFailed: there were others, so it is not known.
-        """
+        """Adds the response at which the engine itself failed. Raises ResponsesFailed if several were running."""
         line = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
         if len(under_way) != 1:
             raise ResponsesFailed(
@@ -78,13 +67,10 @@ class Failures(list[Failed]):
 
 
 def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:
-    """The error that names a job's failed responses; writes their entries for the configuration.
+    """The error that names a job's failed responses; writes their entries for the configuration to `path`.
 
     Args:
-        failed: the responses, one at least.
-        job: the job, for people.
-        key: the place in the configuration where such responses are named: `evaluation.missing`.
-        path: the file.
+        key: the place of such entries: `evaluation.missing`.
     """
     _write_entries(failed, key, path)
     more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
@@ -95,14 +81,10 @@ def error(failed: Sequence[Failed], job: str, key: str, path: Path) -> Responses
 
 
 def cut_short(cause: ResponsesFailed, failed: Sequence[Failed], job: str, key: str, path: Path) -> ResponsesFailed:
-    """The error of a job that ended before it had tried all responses; writes the entries of those that had failed.
+    """The error of a job that ended early; writes the entries of the responses that had failed.
 
     Args:
         cause: why it ended.
-        failed: the responses that had failed by then, none perhaps.
-        job: the job, for people.
-        key: the place in the configuration where such responses are named.
-        path: the file.
     """
     if not failed:
         return ResponsesFailed(f"{job}: {cause}")
@@ -114,14 +96,13 @@ def cut_short(cause: ResponsesFailed, failed: Sequence[Failed], job: str, key: s
 
 
 def report_entries(output: Path, key: str, gaps: int, existing: Sequence[str], price: str = "") -> None:
-    """Prints how many responses a sealed output lacks, and which entries of the configuration it does not need.
+    """Prints how many responses a sealed output lacks, and which entries of the configuration are superfluous.
 
     Args:
-        output: the sealed output.
-        key: the place in the configuration where missing responses are named: `evaluation.missing`.
-        gaps: how many responses are missing.
+        key: the place of such entries: `evaluation.missing`.
+        gaps: the number of missing responses.
         existing: responses that the configuration names as missing and that exist.
-        price: what the removal of such an entry costs, for people.
+        price: the cost of removing such an entry, for people.
     """
     if gaps:
         one = gaps == 1

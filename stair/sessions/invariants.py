@@ -25,7 +25,7 @@ Cut = Mapping[tuple[str, int], int]
 
 @dataclass(frozen=True, slots=True)
 class CheckedTurn:
-    """What the checks keep of a response row. Its ids and texts, gigabytes in a whole condition, are looked at once."""
+    """The part of a response row that the checks keep. Its ids and texts, gigabytes in a whole condition, are read once."""
 
     condition: str
     session_id: str
@@ -36,11 +36,11 @@ class CheckedTurn:
     finish_reason: str
     response_tokens: int
     ids: int
-    """How many ids the row has."""
+    """The number of its ids."""
     first_ids: bytes | None
     """SHA-256 of the ids of a T1, by which conditions share it; None at later turns."""
     ends_thinking: bool
-    """Whether `</think>` stands in the text."""
+    """Whether the text contains `</think>`."""
     history_retokenised: bool
     captured_tokens: int | None
     bank_tokens: int | None
@@ -52,7 +52,6 @@ class CheckedTurn:
 
     @classmethod
     def of(cls, row: Row) -> CheckedTurn:
-        """What the checks keep of a row."""
         ids = row["response_ids"]
         return cls(
             **{name: row[name] for name in _KEPT},
@@ -67,7 +66,6 @@ class CheckedTurn:
 
 
 _KEPT = tuple(field.name for field in fields(CheckedTurn) if field.name in RESPONSES.names and field.name != "engine")
-"""The columns that are kept as they are."""
 
 
 def condition_checks(
@@ -81,10 +79,10 @@ def condition_checks(
     acts: bool | None = None,
     cut: Cut | None = None,
 ) -> list[Check]:
-    """What the rows of one condition must hold by themselves.
+    """The invariants of the rows of one condition.
 
-    `reads` says whether its controller reads a bank, `acts` whether it acts during prefill at all (None: as `reads`),
-    `cut` what `evaluation.missing` names.
+    `reads`: whether its controller reads a bank. `acts`: whether it acts during prefill (None: as `reads`). `cut`: the missing
+    responses of `evaluation.missing`.
     """
     acts = reads if acts is None else acts
     lacking = len(schedule) * settings.turns * samples - len(rows)
@@ -115,9 +113,9 @@ def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
 def wrongly_captured(
     turn: CheckedTurn, ids: Sequence[int], renderer: Renderer, turns: int, *, reads: bool, cut: Cut | None = None
 ) -> Iterator[str]:
-    """Whether a turn gave the bank the states that appendix B.1 names, and no other turn gave any.
+    """Yields a violation if a turn gave the bank other states than appendix B.1 names, or should have given none.
 
-    Counted from its `ids`, apart from the code that captures. `cut` has the first missing turn of each cut trajectory.
+    Counted from its `ids`, independently of the code that captures.
     """
     missing_next = (cut or {}).get((turn.session_id, turn.sample)) == turn.turn + 1
     if missing_next and turn.turn == 1 and turn.captured_tokens is None:
@@ -133,7 +131,7 @@ def wrongly_captured(
 
 
 def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
-    """How often responses take a path that is not the usual one: reported, and no reason to fail."""
+    """How often responses take an unusual path: reported, never a failure."""
     later = [row for row in rows if row.turn > 1]
     checks = [
         _share("share of re-tokenised histories", scope, [row.history_retokenised for row in later]),
@@ -153,7 +151,7 @@ def _share(name: str, scope: str, outcomes: Sequence[bool]) -> Check:
 
 ONE_ENGINE = "one engine for the comparison"
 MIXED = "mixed, as evaluation.allow_mixed_engines allows: "
-"""How the detail of that check begins where unequal engines were found and are allowed."""
+"""The beginning of that check's detail if unequal engines are allowed."""
 
 
 def group_checks(
@@ -163,7 +161,7 @@ def group_checks(
     *,
     allow_mixed: bool = False,
 ) -> list[Check]:
-    """What the conditions of one model and benchmark must hold together."""
+    """The invariants of all conditions of one model and benchmark together."""
     everything = [row for of_condition in rows.values() for row in of_condition]
     return [
         verdict("T1 responses are shared", scope, len(everything), _shared_first_turns(rows, conditions)),
@@ -175,9 +173,9 @@ def group_checks(
 def shared_t1_checks(
     rows: Mapping[str, Sequence[CheckedTurn]], layers: Mapping[str, tuple[int, ...]], scope: str
 ) -> list[Check]:
-    """What conditions that share one T1 history must hold together at T2, beside `group_checks`.
+    """The invariants of conditions that share one T1 history at T2, beside `group_checks`.
 
-    `layers` are the controlled layers of the conditions that read the bank: a digest is of these layers' states.
+    `layers`: the controlled layers of the conditions that read the bank, whose states a digest covers.
     """
     second = [row for of_condition in rows.values() for row in of_condition if row.turn == 2]
     reading = [row for row in second if row.condition in layers]

@@ -22,17 +22,16 @@ class Beyond(NamedTuple):
 
 
 def beyond_context(bank_tokens: int | None, controlled_tokens: int, prompt_tokens: int, context: int) -> Beyond:
-    """Counts the auxiliary positions of one response that the model's context does not have.
+    """Counts the auxiliary positions of one response beyond the model's context.
 
     A read of M bank entries places the entries at 0 to M - 1 and the token at position p of the conversation at M + p
     (section 3.1). The control span is the prompt's last `controlled_tokens` tokens. A context of N tokens has the
-    positions 0 to N - 1, so every position of N or more counts, once for all layers and heads. A response that reads
-    no bank, or an empty one, has no auxiliary positions.
+    positions 0 to N - 1. A position counts once for all layers and heads. A response without bank entries has no auxiliary
+    positions.
 
     Args:
-        bank_tokens: M, the entries stored before the turn; None where no bank is kept.
-        controlled_tokens: tokens of the control span.
-        prompt_tokens: tokens of the full conversation input, padding not counted.
+        bank_tokens: M; None without a bank.
+        prompt_tokens: tokens of the full conversation input, without padding.
         context: N, the model's `max_position_embeddings`.
     """
     if not bank_tokens or not controlled_tokens:
@@ -48,7 +47,7 @@ class AuxiliaryPositions:
     context: int
     """N, the model's `max_position_embeddings`."""
     largest: int | None = None
-    """The largest auxiliary position of any response, counted from 0; None where nothing was read."""
+    """The largest auxiliary position of any response, counted from 0; None without a read."""
     responses: int = 0
     """Responses with a position beyond the context."""
     queries: int = 0
@@ -56,13 +55,12 @@ class AuxiliaryPositions:
 
     @classmethod
     def recorded(cls, responses: Path) -> Self | None:
-        """The counts in the manifest of sealed responses; None where it has none."""
+        """The counts in the manifest of sealed responses; None without them."""
         path = manifest_path(responses)
         counts = read_mapping(path).get(KEY) if path.is_file() else None
         return None if counts is None else cls(**counts)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Adds a generated row."""
         bank, controlled, prompt = row["bank_tokens"], row["controlled_tokens"], row["prompt_tokens"]
         beyond = beyond_context(bank, controlled, prompt, self.context)
         self.responses += any(beyond)
@@ -72,5 +70,4 @@ class AuxiliaryPositions:
             self.largest = max(self.largest or 0, bank + prompt - 1)
 
     def as_dict(self) -> dict[str, int | None]:
-        """For the manifest."""
         return asdict(self)

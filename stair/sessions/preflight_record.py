@@ -1,4 +1,4 @@
-"""What preflight has seen of a model: every stage that opens the model is held to it, however the stage was started."""
+"""Preflight's record of a model. Every stage that opens the model checks it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,7 @@ from stair.records.keys import digest_of, file_digest
 
 
 def check_template(config: Config, paths: RunPaths, model: str, digest: str) -> None:
-    """Holds a chat template, by its SHA-256, to the configuration and to what this run began with.
-
-    Raises:
-        ValueError: it is another one.
-    """
+    """Raises ValueError if a chat template's SHA-256 is not the configuration's, or not that of the run's first start."""
     asked = config.models[model].template_sha256
     if asked is not None and asked != digest:
         raise ValueError(f"the chat template has the SHA-256 {digest}, models.{model}.template_sha256 is {asked}")
@@ -30,16 +26,14 @@ def check_template(config: Config, paths: RunPaths, model: str, digest: str) -> 
 
 
 def remember_template(paths: RunPaths, model: str, digest: str) -> None:
-    """Records the template that this run has begun with."""
+    """Records the template of the run's first start."""
     if not _memo(paths, model).is_file():
         write_json(_memo(paths, model), {"template_sha256": digest})
 
 
 def check_model_files(config: Config, paths: RunPaths, model: str, revision: str, template: str) -> None:
-    """Holds a model's files and template to what preflight has looked at; where it has not, to the configuration alone.
-
-    Raises:
-        ValueError: they are others.
+    """Raises ValueError if a model's files or template are not those that preflight checked; without a record, compares with the
+    configuration alone.
     """
     path = paths.preflight(model)
     recorded = read_mapping(path) if path.is_file() else {}
@@ -55,7 +49,7 @@ def check_model_files(config: Config, paths: RunPaths, model: str, revision: str
 
 
 def prompts_settings(config: Config, model: str, prompts: str) -> Settings:
-    """What a model's prompts of `training_pool` or a benchmark, and what they must fit into, are made of."""
+    """The settings of a model's prompts of `training_pool` or a benchmark, and of their limits."""
     settings, place = config.models[model], f"models.{model}"
     if prompts == "training_pool":
         template, most = config.training_pool.prompt, settings.rollout_sampling.max_new_tokens
@@ -71,17 +65,13 @@ def prompts_settings(config: Config, model: str, prompts: str) -> Settings:
 
 
 def prompts_digest(config: Config, paths: RunPaths, model: str, prompts: str) -> str:
-    """SHA-256 of all that a model's prompts of `training_pool` or a benchmark, and their output limit, are made of."""
+    """SHA-256 of a model's prompts of `training_pool` or a benchmark, and of their output limit."""
     table = paths.training_pool(model) if prompts == "training_pool" else paths.benchmark(prompts)
     return digest_of({"settings": prompts_settings(config, model, prompts), "problems": file_digest(table)})
 
 
 def require_preflight(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
-    """Asks that preflight has looked at a model and at its prompts of `training_pool` or a benchmark, as they are now.
-
-    Raises:
-        ValueError: it has not, it refused them, or they have changed since.
-    """
+    """Raises ValueError if preflight has not accepted the present model and its present prompts."""
     limits = paths.preflight_limits(model, prompts)
     again = f"stair preflight --run {paths.folder} --model {model}"
     for path, how in ((paths.preflight(model), again), (limits, f"{again} --limits {prompts}")):

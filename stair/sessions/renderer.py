@@ -18,7 +18,7 @@ END_OF_THINKING = "</think>"
 
 @dataclass(frozen=True)
 class Exchange:
-    """An earlier turn as the conversation shows it: what the user asked and the assistant's visible answer."""
+    """An earlier turn of the visible conversation."""
 
     user: str
     assistant: str
@@ -28,9 +28,8 @@ class Renderer:
     """Renders conversations for one model.
 
     Args:
-        tokenizer: the model's tokenizer, with its chat template.
-        thinking: whether the model is asked in thinking mode.
-        stop_ids: the model's end markers; a response ends with one of them or at a limit.
+        thinking: whether the model is used in thinking mode.
+        stop_ids: the model's end markers.
 
     Raises:
         ValueError: the tokenizer lacks a marker as a single id, or has no chat template.
@@ -67,12 +66,11 @@ class Renderer:
 
     @property
     def template_sha256(self) -> str:
-        """SHA-256 of the chat template."""
         return hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
 
     @property
     def tokens(self) -> int:
-        """How many ids are tokens of the tokenizer; a model's vocabulary can be padded beyond."""
+        """The number of the tokenizer's tokens; a model's vocabulary can be padded."""
         return len(self.tokenizer)
 
     def _markers(self) -> TurnMarkers:
@@ -92,7 +90,7 @@ class Renderer:
     def encode_places(self, text: str) -> tuple[list[int], list[range]]:
         """A text's ids and the characters that each id covers. Ids of one character share its place.
 
-        Raises ValueError where the tokenizer reports places with gaps: white space would belong to no token.
+        Raises ValueError if the places have gaps: white space would belong to no token.
         """
         encoding = self._encoder.encode(text, add_special_tokens=False)
         places, end = [], 0
@@ -104,7 +102,7 @@ class Renderer:
         return list(encoding.ids), places
 
     def prompt_text(self, history: Sequence[Exchange], user: str) -> str:
-        """A prompt as the template writes it. Raises ValueError where the template cannot be rendered."""
+        """A prompt as the template writes it. Raises ValueError if it cannot be rendered."""
         messages = []
         for exchange in history:
             messages.append({"role": "user", "content": exchange.user})
@@ -125,31 +123,30 @@ class Renderer:
         return self._encode(self.prompt_text(history, user))
 
     def body_ids(self, response_ids: Sequence[int]) -> list[int]:
-        """A response without the end marker that closed it."""
+        """A response without its end marker."""
         ids = list(response_ids)
         return ids[:-1] if ids and ids[-1] in self.stop_ids else ids
 
     def visible_answer(self, response_ids: Sequence[int]) -> str:
-        """What later turns see of a response: the whole answer, in thinking mode what follows the last `</think>`.
+        """The visible answer: the whole response, or in thinking mode the text after the last `</think>`.
 
-        Without that marker the message is empty (appendix B.1). Special tokens are left out, so that an answer can open
-        no turn of its own.
+        Without that marker it is empty (appendix B.1). Special tokens are omitted, so that an answer cannot open a turn.
         """
         ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
         return self.tokenizer.decode(ids, skip_special_tokens=True).lstrip("\n" if self.thinking else "")
 
     def retokenised(self, response_ids: Sequence[int]) -> bool:
-        """Whether the visible answer, decoded and encoded again, has other ids than were generated."""
+        """Whether the visible answer, decoded and encoded again, has other ids."""
         ids = answer_ids(self.body_ids(response_ids), self.end_of_thinking)
         return self._encode(self.tokenizer.decode(ids, skip_special_tokens=True)) != list(ids)
 
     def text(self, response_ids: Sequence[int]) -> str:
-        """The whole response as text, thinking included, end markers left out."""
+        """The whole response as text, with thinking, without end markers."""
         return self.tokenizer.decode(self.body_ids(response_ids), skip_special_tokens=True)
 
 
 def _stop_ids(folder: Path, tokenizer: Any) -> list[int]:
-    """The end markers that the model's generation configuration names, else the tokenizer's."""
+    """The end markers of the model's generation configuration, else the tokenizer's."""
     path = folder / "generation_config.json"
     stop = read_mapping(path).get("eos_token_id") if path.is_file() else None
     if stop is None:

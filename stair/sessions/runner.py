@@ -1,4 +1,4 @@
-"""Takes chains through an engine: what is in the log is taken from it, the rest is generated and logged."""
+"""Runs chains on an engine: logged responses are read from the log, the others are generated and logged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Records(Protocol):
     """Finished work by key: `WorkLog`, or `LogWithReuse` with other runs behind it."""
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None where there is none."""
+        """The record of a key, without its key; None without one."""
         ...
 
 
@@ -33,24 +33,21 @@ def run_chains(
     progress: Progress,
     failures: Failures,
 ) -> None:
-    """Runs every chain to its end, or to the response that cannot be generated.
+    """Runs every chain to its end, or to a response that cannot be generated.
 
-    Every finished response is durable before the next turn of its chain is asked. A chain whose turn has ended goes on
-    before a new chain is begun, so that few banks are alive at once.
+    Every finished response is durable before the next turn of its chain is requested. A chain continues before a new chain
+    begins, so that few banks are in memory.
 
     Args:
-        chains: what is to be generated, drawn as the engine has room; progress counts their generated responses.
-        engine: where.
+        chains: drawn as the engine has room.
         log: finished work of earlier attempts.
         writer: this attempt's log.
-        progress: told of every response that is generated here.
-        failures: takes the responses that cannot be generated; it has them however this ends. No later turn of their
-            chains is asked.
+        progress: counts the responses that are generated here.
+        failures: receives the responses that cannot be generated; their chains stop.
 
     Raises:
-        ResponsesFailed: too many responses in a row could not be generated, or the engine failed with several under way.
-        Interrupted: a signal has asked to stop. Then, and whatever else ends it, responses under way are not kept, finished
-            ones are, whoever holds them.
+        ResponsesFailed: too many responses in a row could not be generated, or the engine failed with several running.
+        Interrupted: a signal has requested a stop. However the call ends, finished responses are kept, running ones are not.
     """
     running = _Running(engine, log, writer, failures)
     engine.watch, engine.failed = _Watch(progress), running.fail
@@ -77,21 +74,21 @@ def run_chains(
 
 
 class _Running:
-    """The chains that an engine works on. A chain waits for one response at a time; several may wait for the same one."""
+    """The running chains. A chain waits for one response at a time; several may wait for the same one."""
 
     def __init__(self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures) -> None:
         self._engine, self._log, self._writer, self._failures = engine, log, writer, failures
         self._waiting: dict[str, list[Chain]] = defaultdict(list)
-        """Chains by the key of the response that they wait for; the first one has requested it."""
+        """Chains by the key of the response that they wait for. The first one has requested it."""
 
     def first_requests(self, chains: Iterable[Chain]) -> Iterator[Request]:
-        """Yield the first request of each chain; chains are drawn as requests are."""
+        """Yields the first request of each chain, drawing chains as requests are drawn."""
         source = iter(chains)
         while group := list(islice(source, self._engine.reconstructions_at_once)):
             yield from self.advance(group)
 
     def advance(self, group: Sequence[Chain]) -> Iterator[Request]:
-        """Take chains as far as they come and yield their next requests; their reconstructions go through the engine together."""
+        """Advances chains and yields their next requests; their reconstructions go through the engine together."""
         while group:
             incomplete: list[tuple[Chain, Step]] = []
             for chain in group:
@@ -107,33 +104,32 @@ class _Running:
             group = self._reconstruct(incomplete)
 
     def save(self, completion: Completion) -> dict[str, Any]:
-        """Make a response durable and return its record."""
+        """Makes a response durable and returns its record."""
         record = self._waiting[completion.key][0].record(completion, self._engine)
         self._writer.append(completion.key, record)
         return record
 
     def append(self, key: str, record: dict[str, Any]) -> list[Chain]:
-        """Give a response's record to the chains that wait for it, and return them."""
+        """Gives a response's record to the chains that wait for it, and returns them."""
         waiting = self._waiting.pop(key)
         for chain in waiting:
             chain.append_record(record)
         return waiting
 
     def fail(self, key: str, reason: str) -> None:
-        """Record that a response under way cannot be generated."""
+        """Records that a running response cannot be generated."""
         for chain in self._waiting.pop(key):
             self._failures.add(Failed.of(chain, reason))
 
     def under_way(self) -> list[Chain]:
-        """The chains whose next response the engine generates."""
         return [chains[0] for chains in self._waiting.values()]
 
     def _advance_one(self, chain: Chain) -> Request | Step | None:
-        """Take a chain as far as the log allows.
+        """Advances a chain as far as the log allows.
 
         Returns:
-            The request of its next response, or the step whose states are to be reconstructed; None where the chain has ended or
-            waits for a response that is under way for another chain.
+            The request of its next response, or the step whose states must be reconstructed; None if the chain has ended or waits
+            for a response that runs for another chain.
         """
         while (step := chain.next()) is not None:
             record = self._log.get(step.key)
@@ -155,13 +151,13 @@ class _Running:
         return None
 
     def _new_request(self, chain: Chain, request: Request) -> Request | None:
-        """Let a chain wait for a response; None where it is under way already."""
+        """Lets a chain wait for a response; None if it is already running."""
         waiting = self._waiting[request.key]
         waiting.append(chain)
         return request if len(waiting) == 1 else None
 
     def _reconstruct(self, incomplete: list[tuple[Chain, Step]]) -> list[Chain]:
-        """Reconstruct the states that chains need and return the chains whose states were made."""
+        """Reconstructs the states that chains need; returns the chains whose states exist now."""
         if not incomplete:
             return []
         try:
@@ -179,13 +175,12 @@ class _Running:
 
 
 class _Watch:
-    """An engine's `watch`: reports its speed as progress, and looks for a signal to stop."""
+    """An engine's `watch`: reports its speed as progress, and checks for a stop request."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._begun: tuple[float, int] | None = None
-        """When the first response was seen under way, and the tokens drawn by then; what came before, such as loading, says
-        nothing of the speed."""
+        """When the first response was seen running, and the tokens drawn by then: loading does not count in the speed."""
 
     def __call__(self, running: int, drawn: int) -> None:
         interruption.check()
@@ -201,20 +196,20 @@ class _Watch:
 
 
 class Finished(NamedTuple):
-    """What a log has of some chains."""
+    """The finished part of some chains."""
 
     responses: int
     """Logged responses."""
     unfinished: int
-    """Chains that have not ended; one that gives up has."""
+    """Chains that have not ended; a chain that gives up has ended."""
     total: int
-    """Responses that the chains generate in all, those of the log among them."""
+    """Responses that the chains generate in all."""
     first: dict[str, Any] | None
     """The keys of the first response that the log lacks (`Chain.entry`)."""
 
 
 def finished(chains: Iterable[Chain], log: Records) -> Finished:
-    """Takes chains as far as the log allows, without an engine; each is dropped when the next is drawn."""
+    """Advances chains as far as the log allows, without an engine, one chain at a time."""
     responses = unfinished = total = 0
     first: dict[str, Any] | None = None
     for chain in chains:
@@ -228,10 +223,10 @@ def finished(chains: Iterable[Chain], log: Records) -> Finished:
 
 
 def walk(chain: Chain, log: Records) -> tuple[int, bool]:
-    """Takes one chain as far as the log allows.
+    """Advances one chain as far as the log allows.
 
     Returns:
-        How many logged responses it took, and whether it has ended or gives up.
+        The number of logged responses, and whether the chain has ended.
     """
     logged = 0
     while (step := chain.next()) is not None:

@@ -1,4 +1,4 @@
-"""A session under one condition: four turns of one trajectory, each on the history that the condition itself made."""
+"""A session under one condition: four turns of one trajectory, each on the history that the condition itself generated."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class ControllerUse:
     digest: str
     layers: tuple[int, ...]
     read: ReadSpecification | None
-    """How it reads the bank; None where it reads none, as Bank-free."""
+    """How it reads the bank; None without a read, as in Bank-free."""
     weights: Reflector | BankFree | None = None
-    """Loaded when something is to be generated; sealing does without."""
+    """None for sealing, which needs no weights."""
 
 
 @dataclass(frozen=True)
 class SessionProtocol:
-    """What all sessions of one (model, benchmark, condition) share."""
+    """The common settings of all sessions of one (model, benchmark, condition)."""
 
     model: str
     benchmark: str
@@ -45,18 +45,17 @@ class SessionProtocol:
     sampling: SamplingSettings
     max_new_tokens: int
     study: str
-    """Enters every seed."""
+    """Part of every seed."""
     turns: int
     control: ControllerUse | None
     banks: BankStore
     adapter: str | None = None
-    """The digest of the adapter that every turn is answered with."""
+    """The digest of the adapter of every turn."""
     layout: Mapping[str, Any] = field(default_factory=dict)
     """The layout that a repeat condition changes on purpose. Responses of another layout are not reused."""
 
     @property
     def reads(self) -> bool:
-        """Whether a bank is kept and read."""
         return self.control is not None and self.control.read is not None
 
     def seed(self, problem_id: str, sample: int) -> int:
@@ -64,7 +63,7 @@ class SessionProtocol:
         return seed_of(self.study, self.benchmark, problem_id, sample)
 
     def read(self, problem_id: str, sample: int) -> ReadSpecification | None:
-        """How the bank is read for one answer; a permutation of values is another one for each (appendix C.4)."""
+        """How the bank is read for one answer; each answer has its own permutation of values (appendix C.4)."""
         read = self.control.read if self.control is not None else None
         if read is None or read.permutation_seed is None:
             return read
@@ -72,7 +71,7 @@ class SessionProtocol:
         return replace(read, permutation_seed=seed)
 
     def capture(self) -> Capture | None:
-        """What is captured of a turn that has a successor; None where no bank is read."""
+        """The captured states of a turn with a successor; None without a bank."""
         if self.control is None or not self.reads:
             return None
         return Capture(self.control.layers, self.renderer.end_of_thinking)
@@ -80,8 +79,6 @@ class SessionProtocol:
 
 @dataclass
 class _Turn:
-    """A turn that has been answered."""
-
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
     segment: str | None = None
@@ -94,11 +91,9 @@ class SessionChain:
     """One trajectory of one session; implements `Chain`.
 
     Args:
-        protocol: what all sessions share.
-        session_id: the session.
         sample: the trajectory.
         problems: the problem of every turn.
-        first_row: Vanilla's row of the first problem and this sample, where the condition reuses T1.
+        first_row: Vanilla's row of the first problem and this sample, if the condition reuses T1.
         missing: the response that the configuration names as missing; it can be the reused T1.
     """
 
@@ -116,7 +111,6 @@ class SessionChain:
     # ---------------------------------------------------------------- what comes next
 
     def next(self) -> Step | None:
-        """See `Chain.next`."""
         if not self._turns and self.first_row is not None:
             self._reuse_first()
         if self.gives_up() and self.missing is not None and self.missing.reused:
@@ -128,25 +122,20 @@ class SessionChain:
         return Step(self._response_key())
 
     def _wants_reconstruction(self) -> bool:
-        """A T1 whose states the bank still lacks: a reused one, or one that another run answered without capturing.
-
-        Nothing else is reconstructed as a matter of course.
-        """
+        """Whether the bank lacks the states of T1: it is reused, or another run answered it without capture."""
         return self._captures(1) and len(self._turns) == 1 and self._turns[0].segment is None
 
     def _captures(self, turn: int) -> bool:
-        """Whether a turn's states go into the bank: it has a successor that reads."""
+        """Whether a turn's states enter the bank: it has a successor that reads."""
         return self.protocol.reads and turn < self.protocol.turns
 
     # ---------------------------------------------------------------- what is missing
 
     @property
     def name(self) -> str:
-        """See `Chain.name`."""
         return f"session {self.session_id}, sample {self.sample}"
 
     def entry(self) -> dict[str, Any]:
-        """See `Chain.entry`."""
         return dict(
             model=self.protocol.model,
             benchmark=self.protocol.benchmark,
@@ -157,17 +146,14 @@ class SessionChain:
         )
 
     def gives_up(self) -> bool:
-        """See `Chain.gives_up`."""
         return self.missing is not None and self.missing.turn == len(self._turns) + 1
 
     def generates(self) -> int:
-        """See `Chain.generates`."""
         ahead = self.missing is not None and self.missing.turn > len(self._turns)
         turns = self.missing.turn - 1 if self.missing is not None and ahead else self.protocol.turns
         return turns if self.first_row is None else turns - 1
 
     def gaps(self) -> list[dict[str, Any]]:
-        """See `Chain.gaps`."""
         if self.missing is None or not self.gives_up():
             return []
         cause = self.missing.turn
@@ -194,7 +180,7 @@ class SessionChain:
         return self.problems[len(self._turns)]
 
     def _prompt_ids(self) -> tuple[int, ...]:
-        """The full visible conversation, rendered anew at every turn."""
+        """The full visible conversation, rendered at every turn."""
         if self._prompt is None:
             renderer = self.protocol.renderer
             history = [
@@ -263,7 +249,6 @@ class SessionChain:
         self._prompt = None
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.append_record`."""
         if self._wants_reconstruction():
             turn = self._turns[0]
             turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
@@ -310,7 +295,6 @@ class SessionChain:
     # ---------------------------------------------------------------- with a model
 
     def request(self, engine: Engine) -> Request:
-        """See `Chain.request`."""
         capture = self.protocol.capture() if self._captures(len(self._turns) + 1) else None
         read = self._read(len(self._turns), engine)
         return Request(
@@ -326,7 +310,7 @@ class SessionChain:
         )
 
     def _read(self, number: int, engine: Engine) -> Read | None:
-        """What a controller does at turn `number` (from zero): it reads the states of all turns before it, in turn order."""
+        """The read of turn `number` (from zero): of the states of all earlier turns, in turn order."""
         control = self.protocol.control
         if control is None or number == 0:
             return None
@@ -345,7 +329,7 @@ class SessionChain:
         )
 
     def _load(self, number: int, engine: Engine) -> Segment:
-        """The states that turn `number` gave; lost ones are made again, and then the rows to come say so."""
+        """The states of turn `number`. Lost states are reconstructed, and later rows record that."""
         turn = self._turns[number]
         assert turn.segment is not None
         segment = self.protocol.banks.load(self._owner, turn.segment)
@@ -361,12 +345,10 @@ class SessionChain:
         return digest_of({"remade": lost, "turn": number, "replay": self._reconstruction_key(number)})
 
     def remade(self) -> list[tuple[str, dict[str, Any]]]:
-        """See `Chain.remade`."""
         records, self._remade = self._remade, []
         return records
 
     def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
-        """See `Chain.substitute`."""
         changed = False
         for number, turn in enumerate(self._turns):
             # States can have been lost and made again more than once.
@@ -388,15 +370,12 @@ class SessionChain:
         )
 
     def reconstruction(self, engine: Engine) -> Reconstruction:
-        """See `Chain.reconstruction`."""
         return self._reconstruction_of(len(self._turns) - 1, engine)
 
     def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
-        """See `Chain.reconstruction_record`."""
         return {"segment": self.protocol.banks.keep(self._owner, segment), "captured_tokens": segment.tokens}
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
-        """See `Chain.record`."""
         receipt = completion.receipt
         return dict(
             **response_columns(completion, engine, self.protocol.renderer),
@@ -408,7 +387,7 @@ class SessionChain:
 
 
 def response_columns(completion: Completion, engine: Engine, renderer: Renderer) -> dict[str, Any]:
-    """The columns that every generated row has from its completion and its engine."""
+    """The columns of a generated row that follow from its completion and engine."""
     return dict(
         response_tokens=len(completion.response_ids),
         response=renderer.text(completion.response_ids),

@@ -9,12 +9,11 @@ def control_span(prompt_ids: Sequence[int], user_header: Sequence[int]) -> tuple
     """The control span of a prompt (appendix B.3): from the last user header to the prompt's end.
 
     Args:
-        prompt_ids: the full conversation input.
         user_header: the ids that open a user message, such as those of `<|im_start|>user`.
 
     Returns:
-        Start and end (exclusive) as positions in the prompt. The user body, template tokens, the assistant's generation
-        prefix and, in thinking mode, the opening `<think>` lie within.
+        Start and end (exclusive) as positions in the prompt. The span contains the user body, template tokens, the assistant's
+        generation prefix and, in thinking mode, the opening `<think>`.
 
     Raises:
         ValueError: the prompt has no user header.
@@ -27,7 +26,7 @@ def control_span(prompt_ids: Sequence[int], user_header: Sequence[int]) -> tuple
 
 
 def last_position(ids: Sequence[int], marker: int) -> int | None:
-    """Where `marker` stands last, or None."""
+    """The last position of `marker`, or None."""
     for position in range(len(ids) - 1, -1, -1):
         if ids[position] == marker:
             return position
@@ -35,7 +34,7 @@ def last_position(ids: Sequence[int], marker: int) -> int | None:
 
 
 def answer_ids(body: Sequence[int], end_of_thinking: int | None) -> list[int]:
-    """The final answer within a response body: all of it without thinking, else what follows the last `</think>`.
+    """The final answer in a response body: all of it without thinking, else the ids after the last `</think>`.
 
     A thinking response without the marker has no answer: an empty list (appendix B.1).
     """

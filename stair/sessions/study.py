@@ -1,4 +1,4 @@
-"""The study of one model, benchmark and condition: what its chains are made from, and the engine that they run on."""
+"""One model, benchmark and condition: what its chains are made from, and their engine."""
 
 from __future__ import annotations
 
@@ -30,25 +30,18 @@ if TYPE_CHECKING:
 
 
 class Study:
-    """One model, benchmark and condition: the problems, sessions, saved T1 rows and controller that its chains need.
+    """The problems, sessions, saved T1 rows and controller that the chains of one condition need.
 
     Reads everything but weights; imports no torch.
 
     Args:
-        config: the run.
-        paths: its files.
-        model: the model's key.
-        benchmark: the benchmark's key.
-        condition: the condition's key.
         generating: whether responses will be generated: then preflight must have checked this benchmark.
 
     Attributes:
-        settings: the condition's settings.
-        backbone: the model with its renderer and engine.
         work: the work folder, with logs, banks and markers.
         problems: each problem with its user message, by id.
         sessions: the ids of each session's problems in turn order, by session.
-        first_rows: the saved T1 rows that the condition reuses, by problem and sample; None where it generates its own.
+        first_rows: the saved T1 rows that the condition reuses, by problem and sample; None if it generates its own.
         missing: (turn, reason) of the responses that the configuration names as missing, by session and sample.
         missing_first: the same of the condition whose T1 rows are reused.
 
@@ -83,7 +76,6 @@ class Study:
             )
 
     def _first_rows(self) -> SavedRows | None:
-        """The saved T1 rows that are reused, by problem and sample."""
         if self.settings.first_turn is None:
             return None
         path = self.paths.responses(self.model, self.benchmark, self.settings.first_turn)
@@ -114,7 +106,7 @@ class Study:
         return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
 
     def protocol(self, *, load: bool) -> SessionProtocol:
-        """What all chains share; `load` reads the controller's weights too."""
+        """The common settings of all chains; `load`: with the controller's weights."""
         sampling = self.backbone.settings.sampling_for(self.benchmark)
         return SessionProtocol(
             model=self.model,
@@ -134,7 +126,7 @@ class Study:
         )
 
     def chains(self, sessions: Iterable[str], *, load: bool) -> Iterator[SessionChain]:
-        """The chains of sessions, trajectory by trajectory, made as they are drawn; `load` reads the controller's weights too.
+        """The chains of sessions, trajectory by trajectory, made as they are drawn; `load`: with the controller's weights.
 
         Raises:
             ValueError: the saved T1 rows lack a response that the configuration does not name as missing.
@@ -162,10 +154,10 @@ class Study:
         return None if gap is None else Missing(*gap)
 
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
-        """The engine of a shard, closed with `ended`; it must be the one that gave the first turns.
+        """The engine of a shard, closed with `ended`.
 
         Raises:
-            ValueError: the first turns came from another engine, and the configuration does not allow it.
+            ValueError: another engine generated the first turns, and the configuration does not allow it.
         """
         needs = Needs(
             log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
@@ -188,14 +180,13 @@ class Study:
         return engine
 
     def _longest(self) -> int:
-        """Tokens of the longest conversation, as preflight has counted them: a prompt, or four turns at their limits."""
+        """Tokens of the longest conversation, from preflight: a prompt, or four turns at their limits."""
         limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
         turns = 1 if self.settings.turns == 1 else TURNS
         return min(self.backbone.architecture.context, turns * (limit["longest_prompt"] + limit["max_new_tokens"]))
 
     @property
     def place(self) -> Place:
-        """The keys of its model, benchmark and condition."""
         return Place(self.model, self.benchmark, self.condition)
 
     @property
@@ -205,13 +196,12 @@ class Study:
 
     @property
     def controller(self) -> Controller | None:
-        """The settings of the condition's controller."""
         key = self.settings.controller
         return None if key is None else self.config.controllers[key]
 
     @cached_property
     def adapter(self) -> tuple[Path, str] | None:
-        """The folder and the digest of the adapter that the condition answers with."""
+        """The folder and the digest of the condition's adapter."""
         if self.controller is None or not self.controller.adapts:
             return None
         assert self.settings.controller is not None

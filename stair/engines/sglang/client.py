@@ -14,7 +14,7 @@ _MASKED = -1e9
 
 
 class Retracted(Exception):
-    """The server's cache ran full, so it restarted a response, and forgot its presence penalty with that."""
+    """The server's cache ran full, so it restarted a response and lost its presence penalty."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Asker:
     tokens: int
 
     def limit(self, request: Request) -> int:
-        """The output limit, clamped to what the context leaves."""
+        """The output limit, clamped to the context."""
         return min(request.max_new_tokens, self.context - len(request.prompt_ids))
 
     def payload(self, request: Request, **more: Any) -> dict[str, Any]:
@@ -73,8 +73,8 @@ class Asker:
 
         Raises:
             Retracted: the tokens were drawn without their penalty; the request must be sent again.
-            Unanswered: the server broke the response off.
-            ValueError: the server refuses the request, or its answer cannot be right.
+            Unanswered: the server ended the response early.
+            ValueError: the server rejects the request, or its answer cannot be right.
         """
         try:
             return self._completion(request, answer)

@@ -37,19 +37,18 @@ Read = Callable[[Request, dict[str, Any]], Answer]
 class SGLangEngine:
     """Generates by a server that starts with the first request and ends with `close` or with this process.
 
-    Each request under way has a thread that waits for its answer. A server that dies or stalls ends the run: the work log has
+    Each running request has a thread that waits for its answer. A server that dies or stalls ends the run: the work log has
     the finished responses, so the same job resumes with a new server.
 
     Args:
-        launch: how to start the server.
-        tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
-        width: requests that are sent at a time. Changes no response where the server is batch invariant.
-        log: the server's output.
+        tokens: the number of the tokenizer's tokens; larger ids are never drawn.
+        width: concurrent requests. Changes no response where the server is batch invariant.
+        log: the file of the server's output.
         started: called with the server's report when it is ready.
-        needed: tokens of the longest response of all runs, its prompt included; the server's cache must hold it.
+        needed: the most tokens of a response with its prompt; the server's cache must hold it.
 
     Raises:
-        ValueError: there is no such environment, or the model cannot be run there.
+        ValueError: there is no such environment, or the model cannot run there.
     """
 
     reconstructions_at_once = 1
@@ -78,16 +77,14 @@ class SGLangEngine:
         self._ended: SimpleQueue[Future[Completion]] = SimpleQueue()
         self._invariant: bool | None = None
         self.server: Server | None = None
-        """The server, from the first request on."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
 
     def submit(self, request: Request) -> None:
-        """Adds a request to the run under way."""
         self._submitted.append(request)
 
     def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
-        """The server gives no states away."""
+        """Not possible: a server gives no states."""
         raise ValueError(
             f"reconstruction {reconstructions[0].key[:12]}: the SGLang engine captures no states; use the Transformers engine"
         )
@@ -142,7 +139,7 @@ class SGLangEngine:
         return completions
 
     def close(self) -> None:
-        """Ends the server, and with it the requests under way."""
+        """Ends the server, and with it the running requests."""
         if self.server is not None:
             self.server.stop()
         self._pool.shutdown(cancel_futures=True)
@@ -151,7 +148,7 @@ class SGLangEngine:
         """Starts the server and observes its batch invariance on a request.
 
         Raises:
-            ValueError: it does not come up, or is not the configured one. No response can be the cause, so it is no ServerFailed.
+            ValueError: it does not start, or is not the configured one. No response can be the cause, so this is no ServerFailed.
         """
         _print(f"starting the server; its output goes to {self._log}")
         self.server = Server(self._launch, self._log)
@@ -195,7 +192,7 @@ class SGLangEngine:
     def _send(
         self, request: Request, read: Read[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
     ) -> Future[Answer]:
-        """Lets a thread send a request and read its answer; the future comes out of `ended`."""
+        """Sends a request in a thread; the future comes out of `ended`."""
         future = self._pool.submit(lambda: self._ask(request, read, **more))
         future.add_done_callback(ended.put)
         return future
@@ -228,7 +225,7 @@ class SGLangEngine:
         return replace(self._asker.completion(request, answer), batch_invariant=self._invariant)
 
     def _narrow(self) -> None:
-        """Halves the number of requests under way. One alone always fits into the cache, so every response is generated."""
+        """Halves the number of running requests. One alone always fits into the cache, so every response is generated."""
         self._width = max(1, self._width // 2)
         _print(
             f"the server's cache ran full; now {self._width} requests at a time (more memory: sglang.memory_fraction, "

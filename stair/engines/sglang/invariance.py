@@ -1,4 +1,4 @@
-"""Whether a server's tokens depend on the other requests of their batch: observed, whatever its flags promise."""
+"""Whether a server's tokens depend on the other requests of their batch: observed, not assumed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def variants(request: Request) -> list[Request]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Whether one prompt's response was equal alone and among others; None where it could not be compared."""
+    """Whether one prompt's response was equal alone and among others; None if it could not be compared."""
 
     same_tokens: bool | None
     same_log_probabilities: bool | None

@@ -1,4 +1,4 @@
-"""How a server is started: its environment, its command line, and the report that it must then give of itself."""
+"""How a server is started: its environment, its command line, and its expected report."""
 
 from __future__ import annotations
 
@@ -56,21 +56,16 @@ class Launch:
 
     @property
     def python(self) -> Path:
-        """The environment's interpreter."""
         return self.environment / "bin" / "python"
 
     def check(self) -> None:
-        """Checks the environment and the further arguments, without starting anything.
-
-        Raises:
-            ValueError: as `check_environment` and `decisive_arguments`.
-        """
+        """Raises ValueError as `check_environment` and `decisive_arguments`, without starting anything."""
         decisive_arguments(self.arguments)
         check_environment(self.environment, self.version, self.device)
 
     @property
     def promised(self) -> dict[str, Any]:
-        """The part of `/server_info` that responses are recorded under."""
+        """The part of `/server_info` under which responses are recorded."""
         return {
             "version": self.version,
             "dtype": self.dtype,
@@ -104,7 +99,7 @@ class Launch:
             )
 
     def command(self, port: int, inner_port: int, identity: str) -> list[str]:
-        """The command line. `identity` is the name by which this very server is recognised."""
+        """The command line. `identity` is the name by which this server is recognised."""
         words = [
             str(self.python.absolute()), "-m", "sglang.launch_server",
             "--model-path", str(self.folder.absolute()),
@@ -162,11 +157,7 @@ class Launch:
 
 
 def check_environment(environment: Path, version: str, device: str) -> None:
-    """Checks that the server's environment has the version and suits the device (cpu or cuda), from its files alone.
-
-    Raises:
-        ValueError: there is no environment, it has another SGLang, or it is for another device.
-    """
+    """Raises ValueError if there is no environment, it has another SGLang, or it is for another device (cpu or cuda)."""
     how = f"build one with `make sglang-env DEVICE={device}`, or name yours (sglang.environment)"
     if not (environment / "bin" / "python").exists():
         raise ValueError(f"there is no environment for SGLang's server at {environment}; {how}")
@@ -181,7 +172,6 @@ def check_environment(environment: Path, version: str, device: str) -> None:
 
 
 def _installed(environment: Path, package: str) -> str | None:
-    """A package's version in another environment, from its files."""
     folders = [str(path) for path in environment.glob("lib/python3*/site-packages")]
     for package_info in metadata.distributions(name=package, path=folders):
         return package_info.version

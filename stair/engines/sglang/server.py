@@ -50,18 +50,16 @@ class ServerFailed(OSError):
 
 
 class Unanswered(Exception):
-    """The server did not answer a request, though it may answer others."""
+    """The server did not answer a request, but it may answer others."""
 
 
 class Server:
     """A server that is started at once, and that ends with `stop` or with this process.
 
     Args:
-        launch: how to start it.
         log: its output is appended to this file.
 
     Attributes:
-        address: where it answers.
         facts: its report (`/server_info`), once it is ready.
     """
 
@@ -101,7 +99,7 @@ class Server:
         return self._guard.pid
 
     def wait_until_ready(self, waiting: Callable[[], None]) -> None:
-        """Waits until the server answers as itself, and watches over it from then on.
+        """Waits until the server answers under its own name, and watches it from then on.
 
         Args:
             waiting: called several times a second; its exceptions end the wait.
@@ -136,11 +134,11 @@ class Server:
             raise ServerFailed(f"SGLang's server {how}{self.tail()}")
 
     def generate(self, payload: dict[str, Any]) -> dict[str, Any]:
-        """The answer of `/generate` to a payload, as it comes. Threads may call it at the same time.
+        """The answer of `/generate`. Threads may call it at the same time.
 
         Raises:
             Unanswered: the connection broke, or the server failed at the request.
-            ValueError: the server refuses the request.
+            ValueError: the server rejects the request.
         """
         try:
             answer = self._client.post(
@@ -189,13 +187,13 @@ class Server:
             os.killpg(self._guard.pid, signal.SIGKILL)
 
     def _healthy(self, seconds: float) -> bool:
-        """Whether the server generates: `/health` answers when the scheduler has given a sign, idle or busy."""
+        """Whether the server generates: `/health` answers if the scheduler responds, idle or busy."""
         with suppress(httpx.HTTPError):
             return bool(self._client.get(f"{self.address}/health", timeout=seconds).status_code == 200)
         return False
 
     def _report(self, path: str) -> dict[str, Any]:
-        """The server's answer to a question about itself; empty while it gives none."""
+        """The server's answer to a question about itself; empty without one."""
         with suppress(httpx.HTTPError, ValueError):
             answer = self._client.get(f"{self.address}{path}", timeout=5.0)
             content = answer.json() if answer.status_code == 200 else None

@@ -11,11 +11,7 @@ _PENALTY = 2.0
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
-    """Checks that SGLang draws by the sampling law with these settings (docs/protocol.md).
-
-    Raises:
-        ValueError: naming the setting, why, and what to do.
-    """
+    """Raises ValueError, with the setting, the reason and the remedy, if SGLang does not draw by the sampling law."""
     instead = "; set it so, or use the Transformers engine (rollouts.engine, models.<key>.rollout_engine)"
     if sampling.min_p:
         raise ValueError(f"min_p is {sampling.min_p}: SGLang crashes with seeds unless min_p is 0{instead}")
@@ -32,11 +28,7 @@ def check_sampling(sampling: SamplingSettings) -> None:
 
 
 def check_architecture(name: str, device: str) -> None:
-    """Checks that SGLang runs an architecture on a device.
-
-    Raises:
-        ValueError: it does not.
-    """
+    """Raises ValueError if SGLang does not run an architecture on a device."""
     # Gated DeltaNet's kernels in SGLang are Triton's.
     known = ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1]
     if name not in known:
@@ -48,15 +40,11 @@ def check_architecture(name: str, device: str) -> None:
 
 
 def check_request(request: Request, tokens: int, ends: Iterable[int]) -> None:
-    """Checks that the engine can serve a request.
+    """Raises ValueError if the engine cannot serve a request.
 
     Args:
-        request: the request.
-        tokens: how many ids are tokens of the tokenizer.
+        tokens: the number of the tokenizer's tokens.
         ends: the end tokens in the model folder's configuration, at which SGLang always stops.
-
-    Raises:
-        ValueError: a read, a capture or an adapter is asked for, a setting cannot be drawn, an id is no token.
     """
     name = f"request {request.key[:12]}"
     if request.read is not None or request.capture is not None or request.adapter is not None:

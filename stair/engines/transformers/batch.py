@@ -1,4 +1,4 @@
-"""The decoding batch: rows of responses under way, their caches, their captured states, and the next draw."""
+"""The decoding batch: rows of running responses, their caches, their captured states, and the next draw."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from stair.models.architecture import Architecture
 
 @dataclass
 class Row:
-    """A response under way."""
-
     request: Request
     receipt: Receipt | None
     ids: list[int] = field(default_factory=list)
@@ -92,13 +90,13 @@ class Batch:
     # ---------------------------------------------------------------- rows come and go
 
     def begin(self, number: int, request: Request, prefilled: Prefilled) -> None:
-        """A response begins in a free row."""
+        """Begins a response in a free row."""
         self._put(number, Row(request, prefilled.receipt), prefilled)
         if self._capture is not None:
             self._capture.start(number)
 
     def resume(self, number: int, parked: Parked) -> None:
-        """A parked response goes on in a free row, as if it had never left."""
+        """Continues a parked response in a free row."""
         # Memory can run out in either: the response takes the row last, so that it is here or still parked, never both.
         if self._capture is not None and parked.captured is not None:
             self._capture.put_back(number, parked.captured)
@@ -114,7 +112,7 @@ class Batch:
         self._active[number] = True
 
     def park(self) -> list[Parked]:
-        """Takes every response out, the longest first. A step that broke off is undone: its tokens are drawn again."""
+        """Takes every response out, the longest first. An interrupted step is undone: its tokens are drawn again."""
         self._cache.take_back()
         parked = []
         for number, row in enumerate(self.rows):
@@ -140,7 +138,7 @@ class Batch:
     # ---------------------------------------------------------------- a step
 
     def draw(self) -> list[Completion]:
-        """Draws every row's next token; the responses that ended with it leave the batch.
+        """Draws every row's next token; ended responses leave the batch.
 
         Raises:
             UnsoundLogits: the logits of some responses are NaN or infinite; nothing is drawn then.
@@ -215,7 +213,7 @@ class Batch:
 
 
 def seen_as_invariant(dtype: torch.dtype) -> bool | None:
-    """Return whether a response has the same tokens alone and in a batch; None where nobody has compared them.
+    """Whether a response has the same tokens alone and in a batch; None if nobody has compared them.
 
     Tests compare them in FP32 and FP64. In 16 bits near ties are frequent.
     """

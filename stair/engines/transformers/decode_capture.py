@@ -36,7 +36,7 @@ class DecodeCapture:
         return self._keys.shape[2]
 
     def start(self, row: int) -> None:
-        """A new response begins in a row, or the row is free."""
+        """Begins a response in a row, or frees the row."""
         self._processed[row] = 0
 
     def prepare(self, longest: int) -> None:
@@ -65,7 +65,7 @@ class DecodeCapture:
         return self._keys[:, row, :processed].cpu(), self._values[:, row, :processed].cpu()
 
     def put_back(self, row: int, states: tuple[torch.Tensor, torch.Tensor]) -> None:
-        """A response that was lifted goes on in a row."""
+        """Continues a lifted response in a row."""
         processed = states[0].shape[1]
         self.prepare(processed)
         self._keys[:, row, :processed], self._values[:, row, :processed] = states

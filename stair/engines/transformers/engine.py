@@ -28,18 +28,18 @@ class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. When the device runs out of memory, the batch goes on at half its width;
-    responses under way wait on the host for a row.
+    has the same tokens alone and among others. When the device runs out of memory, the batch continues at half its width;
+    running responses wait on the host for a row.
 
     Args:
         model: a frozen Transformers model, unmodified or with an adapter's layers in it.
-        tokens: how many ids are tokens of the tokenizer; ids beyond are never drawn.
+        tokens: the number of the tokenizer's tokens; larger ids are never drawn.
         layers: layers that requests may capture or control; empty for none.
         batch_width: rows of the decoding batch.
         prefill_width: prompts that are prefilled together; above one, free rows wait for each other to be refilled.
         prefill_chunk: tokens of a prompt that are processed at once, a multiple of 64.
         cache_block: the cache is read in whole blocks of this many positions.
-        adapter: the digest of the adapter that the model carries; every request must name it.
+        adapter: the digest of the model's adapter; every request must name it.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TransformersEngine:
         """Loads a model folder. `device` is auto, cpu or cuda; `options` are the constructor's.
 
         `adapter` is the folder of a trained adapter and its digest. Its layers are not merged, so that its numbers are those of
-        training. Raises ValueError if the folder has no such model or adapter, or FlashAttention2 has no GPU.
+        training. Raises ValueError without such a model or adapter, or if FlashAttention2 has no GPU.
         """
         device = device_for(device, attention)
         model: Any = load_model(folder, dtype=DTYPES[dtype], device=device, attention=attention)
@@ -107,7 +107,6 @@ class TransformersEngine:
         return cls(model, tokens=tokens, **options)
 
     def submit(self, request: Request) -> None:
-        """Adds a request to the run under way."""
         self._submitted.append(request)
 
     def reconstruct(self, reconstructions: Sequence[Reconstruction]) -> list[Segment]:
@@ -156,14 +155,14 @@ class TransformersEngine:
                 self._make_room(error)
 
     def ended(self) -> list[Completion]:
-        """What ended in the last step and was not given yet; see `Engine.ended`."""
+        """Finished responses of the last step that were not yielded; see `Engine.ended`."""
         completions = list(self._ended)
         self._ended.clear()
         return completions
 
     @property
     def _current(self) -> Batch:
-        """The batch under way. No frame that outlives a step holds it: one that was given up would keep its memory."""
+        """The running batch. No frame that outlives a step holds it: a discarded batch would keep its memory."""
         assert self._batch is not None
         return self._batch
 
@@ -223,16 +222,15 @@ class TransformersEngine:
             )
 
     def _no_states(self) -> Segment:
-        """The states of a response that has none."""
         facts = self.architecture
         nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.identity.dtype])
         return Segment(self._layers, nothing, nothing.clone())
 
     def _make_room(self, error: RuntimeError, *, reconstructing: bool = False) -> None:
-        """After an out-of-memory error: a narrower batch, or smaller chunks; responses under way move to the host.
+        """After an out-of-memory error: a narrower batch, or smaller chunks; running responses move to the host.
 
-        Where neither can shrink further, the one response that does not fit is given up. Raises MemoryError for it if `failed`
-        is not set, and for a reconstruction; other errors are raised again.
+        If neither can shrink further, the one response that does not fit fails. Raises MemoryError for it if `failed` is not
+        set, and for a reconstruction; other errors are raised again.
         """
         if not _out_of_memory(error):
             raise error
@@ -285,7 +283,7 @@ class TransformersEngine:
             self._batch = self._new_batch()
 
     def _free_memory(self) -> None:
-        """Gives the device back what nothing refers to any more."""
+        """Returns unreferenced memory to the device."""
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
@@ -295,5 +293,5 @@ _NO_MEMORY = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STAT
 
 
 def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an allocation failed: torch has a class for its own on GPUs, and messages for CPUs and for CUDA's libraries."""
+    """Whether an allocation failed: torch has an own class for GPUs, and messages for CPUs and CUDA's libraries."""
     return isinstance(error, torch.OutOfMemoryError) or any(message in str(error) for message in _NO_MEMORY)
