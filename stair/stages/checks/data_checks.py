@@ -41,7 +41,6 @@ def training_checks(
     """Training sessions and their weights (appendices B.4 and B.5).
 
     Args:
-        turns: the turns of the sessions.
         responses: the (record, sample) of each response, which must occur once.
         pool: the training problems.
         scope: the model and split.
@@ -129,7 +128,6 @@ def _weights(turns: Sequence[TrainingTurn]) -> Iterator[str]:
 
 
 def schedule_of(turns: Sequence[ScheduledTurn] | Sequence[TrainingTurn]) -> Mapping[str, list[str]]:
-    """The problems of each session in turn order."""
     sessions: dict[str, list[str]] = defaultdict(list)
     ordered = sorted((one.session_id, one.turn, one.problem_id) for one in turns)
     for session, _, problem in ordered:

@@ -9,7 +9,6 @@ from stair.records.manifest import CODE
 
 
 def checks(config: Config) -> Settings:
-    """The invariants, and the code that checks them."""
     pool = config.training_pool.model_dump(mode="json", include={"exclude_benchmarks", "exclude_more"})
     return {
         **{f"models.{key}.thinking": model.thinking for key, model in config.models.items()},
@@ -25,7 +24,6 @@ def checks(config: Config) -> Settings:
 
 
 def _checked_controls(study: Config) -> Settings:
-    """What the checks of the study with a shared T1 history depend on."""
     if not study.conditions:
         return {}
     missing = chosen("evaluation", study.evaluation, "missing") if study.evaluation.missing else {}

@@ -70,7 +70,7 @@ def _response_checks(
     renderer: Renderer | None,
     scope: str,
 ) -> tuple[list[Check], dict[str, list[CheckedTurn]]]:
-    """The responses of all conditions of one model and benchmark: their checks, and what was kept of each condition."""
+    """The checks of all conditions of one model and benchmark, and the turns of each condition."""
     checks: list[Check] = []
     turns: dict[str, list[CheckedTurn]] = {}
     for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
@@ -119,8 +119,6 @@ def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
     """Runs every check.
 
     Args:
-        config: the run.
-        paths: its files.
         trained: the models whose training data the run has.
 
     Raises:

@@ -12,7 +12,6 @@ from stair.stages.data.problem_texts import identity, ordered_choices, with_choi
 from stair.stages.data.reading import as_text, in_subset, instead_of_text, read_columns
 
 _SHOWN = 8
-"""Ids that an error names."""
 
 
 def wanted_columns(settings: Benchmark) -> dict[str, str]:
@@ -27,8 +26,7 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
     """The problems of a benchmark's file, in its order.
 
     Raises:
-        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude; the message
-            names the file and the row.
+        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude, with file and row.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])

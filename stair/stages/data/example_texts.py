@@ -10,7 +10,6 @@ from stair.stages.data.near_duplicates import overlapping
 from stair.stages.data.problem_texts import identity
 
 _SHOWN = 160
-"""Characters of an example."""
 
 _WITHHELD = 0.3
 """A training problem that has this share of the shorter text in common with a withheld question is withheld too.
@@ -36,7 +35,6 @@ class ExampleTexts:
         self._withheld = overlapping(problems, withheld, _WITHHELD) | {identity(text) for text in withheld}
 
     def question(self, benchmark: str, source: str) -> str:
-        """A benchmark's question."""
         return example(self._questions[benchmark, source], self._publish[benchmark])
 
     def problem(self, problem: str) -> str:

@@ -51,8 +51,7 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
         questions: texts by (benchmark, the benchmark's own id).
 
     Returns:
-        The pairs with a Jaccard similarity of at least `JACCARD` or a containment of at least `CONTAINMENT`, the most
-        similar first.
+        The pairs with a similarity of at least `JACCARD` or `CONTAINMENT`, the most similar first.
     """
     names, plain = list(questions), [normalised(text) for text in questions.values()]
     pairs = []
@@ -76,10 +75,7 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
 
 
 def overlapping(problems: Mapping[str, str], questions: Sequence[str], share: float) -> set[str]:
-    """The ids of problems that have at least this share of the shorter text's shingles in common with some question.
-
-    A question within a problem counts, and a problem within a question.
-    """
+    """The ids of problems that share at least `share` of the shorter text's shingles with some question."""
     overlaps: set[str] = set()
     for some, common, sizes, asked_sizes in _compared(problems, questions):
         near = (common >= share * np.minimum(sizes, asked_sizes)).any(axis=1)
@@ -105,7 +101,6 @@ def _compared(
 
 
 def _matrix(sets: Sequence[set[str]], column: Mapping[str, int]) -> sparse.csr_matrix:
-    """One row for each set: 1 where it holds the column's shingle."""
     places = [sorted(column[shingle] for shingle in one if shingle in column) for one in sets]
     starts = np.cumsum([0, *(len(row) for row in places)])
     columns = np.concatenate([np.array(row, dtype=np.int64) for row in places])

@@ -51,7 +51,7 @@ LETTERS = "ABCD"
 def ordered_choices(question: str, right: str, wrong: Sequence[str]) -> tuple[list[str], str]:
     """The options in their fixed order, and the letter of the right one (appendix C.3).
 
-    The order is a function of the question's and the options' texts alone, so it is shared by all conditions.
+    The order is a function of the question's and the options' texts alone.
 
     Raises:
         ValueError: there are not four distinct options, or one is empty.

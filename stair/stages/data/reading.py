@@ -36,7 +36,7 @@ def read_columns(path: Path, columns: Mapping[str, str]) -> dict[str, list[Any]]
         columns: the path of each column in the file, by its new name.
 
     Raises:
-        ValueError: naming the file and the row or column that is missing or malformed.
+        ValueError: with the file and the row or column that is missing or malformed.
     """
     values_of: dict[str, list[Any]] = {name: [] for name in columns}
     for batch in stream_columns(path, columns):
@@ -61,7 +61,6 @@ def stream_columns(path: Path, columns: Mapping[str, str]) -> Iterator[dict[str,
 
 
 def count_rows(path: Path) -> int:
-    """The number of rows of a file."""
     if path.suffix == ".parquet":
         return int(_metadata(path).num_rows)
     if path.suffix == ".csv":
@@ -71,9 +70,9 @@ def count_rows(path: Path) -> int:
 
 
 def as_text(value: Any) -> Any:
-    """A number as the text that a person would write (27.0 is 27); any other value unchanged.
+    """A number as a person would write it (27.0 is 27); any other value unchanged.
 
-    A floating-point number beyond 2^53 stays unchanged too: it can differ from the number that the author wrote.
+    A floating-point number beyond 2^53 also stays unchanged, because it can differ from the author's.
     """
     if isinstance(value, float) and isfinite(value) and abs(value) <= _EXACT:
         return str(int(value)) if value.is_integer() else str(value)
@@ -83,10 +82,7 @@ def as_text(value: Any) -> Any:
 
 
 def instead_of_text(value: Any) -> str:
-    """A description of a value that is no text after `as_text`.
-
-    It omits the value: errors appear in logs, and not every data set's text may be published.
-    """
+    """A description of a value that is no text after `as_text`, without the value: not every text may be published in logs."""
     if isinstance(value, str | None):
         return "empty"
     if isinstance(value, float):

@@ -10,10 +10,9 @@ from stair.records.rows import BenchmarkProblem
 
 
 def check_references(path: Path, problems: Iterable[BenchmarkProblem]) -> None:
-    """Checks before any generation that every answer of an integer problem is an integer.
+    """Raises ValueError, with file and problem, if the answer of an integer problem is not an integer.
 
-    Raises:
-        ValueError: one is not; the message names the file and the problem, but omits the answer, which may not be published.
+    The message omits the answer, which may not be published.
     """
     for problem in problems:
         if problem.kind == "integer":

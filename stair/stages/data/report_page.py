@@ -19,7 +19,6 @@ Pools = Mapping[str, Sequence[SourceRecord]]
 
 _EXAMPLES = 3
 _NEAREST = 20
-"""Near-duplicates on the page; the CSV has all."""
 
 
 def page(
@@ -33,12 +32,9 @@ def page(
     """The text of report.md.
 
     Args:
-        config: the run.
         report: the content of report.json.
         steps: the steps of the cleaning.
         near: near-duplicates of training problems and questions.
-        texts: gives the texts of examples.
-        pools: the training pools.
     """
     parts = [f"# Data of the run {config.run}", ""]
     parts += [config.note, ""] if config.note else []

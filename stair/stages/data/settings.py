@@ -10,14 +10,12 @@ from stair.records.manifest import CODE
 
 
 def benchmark(config: Config, benchmark: str) -> Settings:
-    """A benchmark's table."""
     settings, place = config.benchmarks[benchmark], f"benchmarks.{benchmark}"
     keys = ("columns", "exclude_ids", "kind", "rows")
     return source(place, settings) | chosen(place, settings, *keys) | _subset(place, settings)
 
 
 def training_pool(config: Config, model: str) -> Settings:
-    """A model's training problems."""
     keys = ("columns", "strip_prefixes", "strip_suffixes", "validation_problems", "seed")
     pool = config.training_pool
     more = {f"training_pool.exclude_more.{model}": list(pool.exclude_more.get(model, ()))}
@@ -26,7 +24,6 @@ def training_pool(config: Config, model: str) -> Settings:
 
 
 def _subset(place: str, settings: Dataset) -> Settings:
-    """The subset of a data set, where it has one."""
     return chosen(place, settings, "subset") if settings.subset is not None else {}
 
 

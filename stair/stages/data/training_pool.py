@@ -40,7 +40,6 @@ class PoolCounts:
     records: int = 0
     """Source records: distinct (prompt text, answer)."""
     problems: int = 0
-    """Distinct normalised texts."""
     problems_with_many_records: int = 0
     problems_with_many_answers: int = 0
     """Problems whose records spell the answer differently; they are kept."""
@@ -89,7 +88,6 @@ def clean_pool(
 
     Args:
         path: the data set's file. It is read in batches, so that memory grows with its distinct rows only.
-        settings: of reading and cleaning.
         excluded: for each benchmark to exclude, the benchmark's own ids by question.
         progress: called with the number of rows read.
 
@@ -181,7 +179,7 @@ def _record(text: str, answer: str, settings: TrainingPool, path: Path) -> Sourc
 def _split(
     records: list[SourceRecord], copies: Mapping[str, int], settings: TrainingPool, path: Path, counts: PoolCounts
 ) -> list[SourceRecord]:
-    """Moves the validation problems, the first by hash, with all their records; counts both splits."""
+    """Moves the validation problems, the first by hash, with all their records."""
     problems = hash_order({record.problem_id for record in records}, settings.seed)
     if len(problems) < settings.validation_problems + TURNS:
         raise ValueError(

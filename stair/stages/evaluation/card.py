@@ -28,11 +28,7 @@ _POSITIONS = (
 
 
 def write_card(config: Config, paths: RunPaths, model: str) -> None:
-    """Writes responses/<model>.README.md beside the sealed responses.
-
-    Raises:
-        ValueError: a condition has not been sealed, or its file cannot be read.
-    """
+    """Writes responses/<model>.README.md. Raises ValueError if a condition's sealed responses cannot be read."""
     contents, positions = [], []
     made_by: dict[str, set[str]] = defaultdict(set)
     for benchmark in config.benchmarks_of(model):

@@ -20,13 +20,13 @@ from stair.sessions.positions import AuxiliaryPositions, beyond_context
 def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str, workers: int) -> dict[str, Any]:
     """Scores the responses of one condition; returns facts for the manifest.
 
-    Takes files and values, never the configuration: a new key must not make scores stale.
+    It takes no configuration: a new key must not make scores stale.
 
     Args:
         benchmark: the table of problems with their references.
         responses: the sealed responses.
-        output: where the scored rows go.
-        name: the condition's, in the line that is printed.
+        output: the file of scored rows.
+        name: the condition's, for the printed line.
         workers: processes that compare answers.
     """
     problems = {problem.problem_id: problem for problem in rows_as(benchmark, BENCHMARK, BenchmarkProblem)}

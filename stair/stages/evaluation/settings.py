@@ -10,7 +10,6 @@ from stair.records.manifest import CODE
 
 
 def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Settings:
-    """The responses of a condition."""
     settings, prompt = config.conditions[condition], config.benchmarks[benchmark].prompt
     # The sampling that comes out, so that saying again what holds already is no change.
     sampling = {
@@ -41,19 +40,18 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
 
 
 def controls(config: Config, model: str, benchmark: str, condition: str) -> Settings:
-    """The responses of a condition of the study with a shared T1 history."""
     return under_controls(evaluation(config.shared_t1(), model, benchmark, condition))
 
 
 def scores(config: Config, benchmark: str) -> Settings:
-    """Verdicts on one benchmark's responses, and the code that gives them."""
+    """The code that gives verdicts, and what it depends on."""
     # Nothing imports the worker: it is started as a program.
     code = modules_digest("stair.stages.evaluation.scores", "stair.grading.worker")
     return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}
 
 
 def response_card(config: Config, model: str) -> Settings:
-    """The data card of a model's evaluation responses, which responses it describes, and the code that writes it."""
+    """The described responses, and the code of the card."""
     answered = {
         condition: [benchmark for key, benchmark in config.evaluated(condition) if key == model]
         for condition in config.conditions

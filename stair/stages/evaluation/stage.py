@@ -1,6 +1,6 @@
 """Shards that generate a condition's responses, and the seal: of continuous evaluation and of the study with a shared T1.
 
-The second gives its own conditions and folders (`stair.config.paths.shared_t1`); nothing else differs.
+The study has its own conditions and folders (`stair.config.paths.shared_t1`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stair.sessions.study import Study
 
 
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
-    """Generates one shard of a condition. Sessions are the unit that is shared out."""
+    """Generates one shard of a condition: every `of`-th session."""
     study = Study(config, paths, model, benchmark, condition, generating=True)
     sessions = Shard(shard, of).share(list(study.sessions))
     # A repeat condition must not reuse the responses of the condition that it repeats.
@@ -69,12 +69,9 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
 def _checked(
     study: Study, output: Path, positions: AuxiliaryPositions, gaps: list[dict[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the condition's rows in the order of the table and add them to `positions`; then run its checks.
+    """Yields the condition's rows in the order of the table and adds them to `positions`; then runs its checks.
 
-    `gaps` receives the missing responses.
-
-    Raises:
-        ValueError: after the last row, when a check fails.
+    `gaps` receives the missing responses. Raises ValueError after the last row if a check fails.
     """
     turns: list[CheckedTurn] = []
     wrong: list[str] = []

@@ -1,8 +1,8 @@
 """The required properties of a tokenizer, a chat template and weights; the first two on rendered conversations, without torch.
 
 The paper's conversations (appendices B.1, B.3, C.1, C.2) fix every id of a prompt: no system message, user and assistant turns
-between their markers, a generation prefix of the mode, earlier answers without their thinking. A template that does anything
-else would change prompts silently. Each property has a check of its own, and the first failure stops the run.
+between their markers, a generation prefix of the mode, earlier answers without their thinking. Any other template would change
+prompts silently. The first property that does not hold stops the run.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ class PropertyError(ValueError):
 
 @dataclass(frozen=True)
 class Property:
-    """A property that holds, described by a text."""
-
     name: str
     text: str
 
@@ -97,11 +95,7 @@ def _turns_text(renderer: Renderer, history: list[Exchange], user: str, outer: O
 
 
 def outer_white_space(renderer: Renderer) -> Outer:
-    """A template's treatment of outer white space.
-
-    Raises:
-        PropertyError: it is none of `_OUTER`.
-    """
+    """A template's treatment of outer white space. Raises PropertyError if it is none of `_OUTER`."""
     for user in _OUTER:
         for assistant in _OUTER:
             outer, history = Outer(user, assistant), [Exchange(_SPACED, _SPACED)]
@@ -115,7 +109,7 @@ def check_properties(renderer: Renderer) -> list[Property]:
     """All properties of tokenizer and template, the most basic first.
 
     Raises:
-        PropertyError: a property does not hold; the message has the expected and the actual text.
+        PropertyError: with the expected and the actual text.
     """
     properties = []
     for name, check in _PROPERTIES.items():
@@ -127,9 +121,7 @@ def check_properties(renderer: Renderer) -> list[Property]:
 
 
 def check_weights(folder: Path) -> str:
-    """Builds the model without memory from the folder's files; returns a text with its number of parameters.
-
-    It uses `models.load`, with its names of multimodal checkpoints, but reads no tensor.
+    """Builds the model without memory from the folder's files, without reading a tensor; returns its number of parameters as text.
 
     Raises:
         PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as present.

@@ -10,5 +10,5 @@ limits = prompts_settings
 
 
 def preflight(config: Config, model: str) -> Settings:
-    """What a model must show. Without the code that looks: whatever generates comes after it."""
+    """The required properties, without the code: all generation depends on this rule."""
     return source(f"models.{model}", config.models[model]) | chosen(f"models.{model}", config.models[model], "thinking")

@@ -36,8 +36,8 @@ _BATCH = 512
 def run(config: Config, paths: RunPaths, model: str) -> None:
     """Checks a model's tokenizer, template and weights, and writes their properties.
 
-    It depends on the model alone, because every generating rule needs it: if it checked prompts or limits, a change of one
-    benchmark would generate every training response anew. `limits` checks those.
+    It depends on the model alone, because every generating rule needs it. `limits` checks prompts and limits, so that a changed
+    benchmark does not make training responses stale.
 
     Raises:
         ValueError: a property does not hold, or the template has changed.
@@ -125,7 +125,7 @@ def longest_prompt(
 
     Args:
         users: (problem id, user message).
-        files: the table whose rows these are, and the data set's file that it was made from, for messages.
+        files: the table of these rows, and the data set's file, for messages.
 
     Raises:
         PropertyError: the prompt does not fit, or a message contains a turn marker.

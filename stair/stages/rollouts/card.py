@@ -82,7 +82,6 @@ def _opening(config: Config, model: str, rows: Sequence[_Response]) -> list[str]
 
 
 def _contents(rows: Sequence[_Response], split: dict[str, str]) -> list[str]:
-    """The responses by split and by ending, and their lengths."""
     endings = Counter(row.finish_reason for row in rows)
     lengths = sorted(row.response_tokens for row in rows)
     return [
@@ -100,7 +99,6 @@ def _contents(rows: Sequence[_Response], split: dict[str, str]) -> list[str]:
 
 
 def _settings(config: Config, paths: RunPaths, model: str, rows: Sequence[_Response]) -> list[tuple[str, str]]:
-    """The model, the problems, the sampling and the engines of the responses."""
     settings, pool = config.models[model], config.training_pool
     made_by = {name: sorted({_made_by_text(getattr(row, name)) for row in rows}) for name in _MADE_BY}
     return [

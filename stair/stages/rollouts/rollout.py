@@ -100,42 +100,34 @@ class RolloutChain:
 
     @property
     def name(self) -> str:
-        """See `Chain.name`."""
         return f"record {self.source.record_id}, sample {self.sample}"
 
     def entry(self) -> dict[str, Any]:
-        """See `Chain.entry`."""
         return dict(model=self.settings.model, record=self.source.record_id, sample=self.sample)
 
     def gives_up(self) -> bool:
-        """See `Chain.gives_up`."""
         return self.missing is not None and not self.rows
 
     def generates(self) -> int:
-        """See `Chain.generates`."""
         return 0 if self.gives_up() else 1
 
     def gaps(self) -> list[dict[str, Any]]:
-        """See `Chain.gaps`."""
         if self.missing is None or self.rows:
             return []
         return [dict(record_id=self.source.record_id, sample=self.sample, reason=self.missing.reason)]
 
     @property
     def prompt(self) -> Prompt:
-        """The only turn's prompt."""
         if self._prompt is None:
             self._prompt = self.settings.prompt_of(self.source)
         return self._prompt
 
     def next(self) -> Step | None:
-        """See `Chain.next`."""
         if self.rows:
             return None
         return Step(self.settings.key(self.prompt.digest, self.seed))
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        """See `Chain.append_record`."""
         self.rows.append(
             dict(
                 model=self.settings.model,
@@ -158,7 +150,6 @@ class RolloutChain:
         return []
 
     def request(self, engine: Engine) -> Request:
-        """See `Chain.request`."""
         step = self.next()
         assert step is not None
         return Request(
@@ -171,7 +162,6 @@ class RolloutChain:
         )
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
-        """See `Chain.record`."""
         columns = response_columns(completion, engine, self.settings.renderer)
         return columns | {"batch_invariant": completion.batch_invariant}
 

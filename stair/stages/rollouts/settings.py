@@ -10,7 +10,6 @@ from stair.records.manifest import CODE
 
 
 def rollouts(config: Config, model: str) -> Settings:
-    """A model's training responses."""
     return {
         **model_settings(config, model),
         **chosen(f"models.{model}", config.models[model], "rollout_sampling"),
@@ -25,7 +24,6 @@ def rollouts(config: Config, model: str) -> Settings:
 
 
 def _lost_rollouts(config: Config, model: str) -> Settings:
-    """A model's training responses that the configuration names as missing."""
     lost = sorted([gap.record, gap.sample, gap.reason] for gap in config.rollouts.missing if gap.model == model)
     return {"rollouts.missing": lost} if lost else {}
 

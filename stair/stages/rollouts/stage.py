@@ -26,7 +26,6 @@ from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
 
 
 def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
-    """The settings of all chains of a model."""
     sampling = backbone.settings.rollout_sampling
     return RolloutSettings(
         model=backbone.key,
@@ -42,7 +41,6 @@ def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
 
 
 def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
-    """A model's source records."""
     return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
 
 
@@ -51,7 +49,6 @@ MissingResponses = Mapping[tuple[str, int], Missing]
 
 
 def _missing(config: Config, paths: RunPaths, model: str, records: Sequence[SourceRecord]) -> MissingResponses:
-    """The missing responses of a model."""
     missing = {
         (gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model
     }

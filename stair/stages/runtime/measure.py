@@ -21,10 +21,10 @@ from stair.stages.runtime.study_units import History, Unit
 
 
 class PrefixBank(Bank):
-    """A bank prefix: the first `limit` entries of some segments, on the host, in copies of their own (appendix C.4).
+    """A bank prefix: the first `limit` entries of some segments, copied on the host (appendix C.4).
 
-    `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read is that of the whole bank
-    with `ReadSpecification.limit`; the transfer and the memory are those of the prefix.
+    `tokens` stays the length M of the whole bank: the current query keeps position M + p. The read equals that of the whole bank
+    with `ReadSpecification.limit`; transfer and memory are those of the prefix.
     """
 
     def __init__(self, layers: Sequence[int], segments: Sequence[Segment], limit: int) -> None:
@@ -138,10 +138,10 @@ class Measurer:
         return segments
 
     def measure(self, unit: Unit, history: History, segments: Sequence[Segment]) -> dict[str, Any]:
-        """Return the record of a unit: its repetitions, or the reason why there are none.
+        """The record of a unit: its repetitions, or the reason why there are none.
 
-        `segments` are the whole bank on the host; a construction and a native row need none.
-        Raises ValueError if a reading repetition controls no token, or its readout is zero or no number.
+        `segments` are the whole bank on the host; a construction and a native row need none. Raises ValueError if a reading
+        repetition controls no token, or its readout is zero or not finite.
         """
         variant = unit.variant
         tokens = self._method.decode if unit.part == "row" else 0

@@ -19,9 +19,8 @@ class Line:
     """One repetition, or a gap in its place. Seconds, bytes, entries and tokens; None where nothing was measured.
 
     Attributes:
-        part, history, row, variant, entries, bank_entries: see `stair.stages.runtime.study_units.Unit`; a gap of the whole study
-            has an empty part.
-        shape: what stands in place of a trained model; empty for one.
+        part, history, row, variant, entries, bank_entries: see `study_units.Unit`; a gap of the whole study has an empty part.
+        shape: the untrained model's name; empty for a trained one.
         memory: what the peak counts: `allocated` tensors of a GPU, or the `resident` memory of the process.
     """
 
@@ -64,11 +63,7 @@ def write_lines(path: Path, lines: Iterable[Line]) -> None:
 
 
 def read_lines(path: Path) -> list[Line]:
-    """Read what `write_lines` wrote.
-
-    Raises:
-        ValueError: the file is absent or has other columns.
-    """
+    """Reads what `write_lines` wrote. Raises ValueError if the file is absent or has other columns."""
     if not path.is_file():
         raise ValueError(f"{path} does not exist; run: snakemake runtime")
     with open(path, encoding="utf-8", newline="") as handle:

@@ -33,18 +33,17 @@ class _SavedTurn(NamedTuple):
 
 
 def first_long_ones(entries: Mapping[str, int], *, longer_than: int, count: int, seed: str) -> list[str]:
-    """Return the first `count` names with more than `longer_than` entries, in the order of their hashes under `seed`.
-
-    Names and lengths alone decide: not the order of the rows, and no verdict. Fewer names where there are fewer.
+    """The first `count` names with more than `longer_than` entries, in the order of their hashes under `seed`; fewer if there are
+    fewer. Names and lengths alone decide.
     """
     return hash_order((name for name, length in entries.items() if length > longer_than), seed)[:count]
 
 
 def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Renderer) -> list[History]:
-    """Return the chosen histories of a run, fewer than configured where fewer banks are long enough.
+    """The chosen histories of a run, fewer than configured if fewer banks are long enough.
 
     Raises:
-        ValueError: a table cannot be read, or a saved turn was given to another prompt.
+        ValueError: a table cannot be read, or a saved turn answers another prompt.
     """
     settings = config.runtime
     assert settings is not None
@@ -82,7 +81,7 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
 
 
 def bank_entries(response: Iterable[int], renderer: Renderer) -> int:
-    """Return how many states a T1 response gives to the bank (appendix B.1): the token drawn last has none."""
+    """The number of states that a T1 response gives to the bank (appendix B.1): the token drawn last has none."""
     return capture_length(list(response), end_of_thinking=renderer.end_of_thinking, stop_ids=renderer.stop_ids)
 
 

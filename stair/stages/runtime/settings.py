@@ -8,7 +8,6 @@ from stair.records.keys import PROTOCOL_VERSION
 
 
 def runtime(config: Config, model: str) -> Settings:
-    """The runtime measurements of a model."""
     study = config.runtime
     assert study is not None
     sampling = config.models[model].sampling_for(study.benchmark).model_dump()

@@ -29,7 +29,7 @@ _REDUCED_LAYERS = (3, 7, 11)
 
 
 def shape_config(model: str, *, reduced: bool) -> dict[str, Any]:
-    """Return the config.json of a model's published shape, or of the reduced one; ValueError if its shape is not known."""
+    """The config.json of a model's published shape, or of the reduced one. Raises ValueError for an unknown model."""
     if model not in CONFIGS:
         raise ValueError(
             f"runtime.models: no shape of '{model}' is known (there are: {', '.join(CONFIGS)}); set runtime.synthetic "

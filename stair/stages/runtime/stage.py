@@ -18,10 +18,10 @@ from stair.stages.runtime.study_units import History, Unit
 
 
 def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
-    """Measure a model and write runtime/MODEL.csv; return facts for the manifest.
+    """Measures a model and writes runtime/MODEL.csv; returns facts for the manifest.
 
-    Finished units are in the work log and are not measured again. A unit that does not fit the device's memory is a gap of
-    this run's table, and open for the next run.
+    Finished units are in the work log. A unit that does not fit the device's memory is a gap of this run's table, and the next run
+    measures it again.
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.

@@ -41,7 +41,6 @@ class Stopwatch:
         self.mark()
 
     def mark(self) -> None:
-        """End one part and begin the next."""
         if self.device.type == "cuda":
             event = torch.cuda.Event(enable_timing=True)
             event.record(torch.cuda.current_stream(self.device))
@@ -59,7 +58,6 @@ class Stopwatch:
         return [last - first for first, last in pairs]
 
     def peak_bytes(self) -> int | None:
-        """Return the peak since `start`, in bytes."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         if not self._resettable:

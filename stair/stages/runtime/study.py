@@ -1,4 +1,4 @@
-"""What a model's runtime study is made from: weights, histories, sizes, and the key of every unit."""
+"""The inputs of a model's runtime study: weights, histories, sizes, and the key of every unit."""
 
 from __future__ import annotations
 
@@ -34,12 +34,10 @@ class Study:
     """One model's study.
 
     Attributes:
-        settings: the configuration.
-        shape: what is measured in place of a trained model; empty for a trained one.
+        shape: the name of an untrained model; empty for a trained one.
         benchmark: the histories' benchmark; empty for random tokens.
-        histories: those that are measured; fewer than `wanted` leave a gap and are not measured.
+        histories: fewer than `wanted` leave a gap and are not measured.
         sizes: resolved lengths and tokens.
-        method: how everything is measured.
         device: the GPU, or the processor.
         identity: what decides the measurements beside a unit: weights, controller, engine, device.
         load: gives the model and the controller.
@@ -58,7 +56,7 @@ class Study:
 
     @property
     def gap(self) -> str | None:
-        """Why nothing is measured: too few long banks. None where there are enough."""
+        """Why nothing is measured: too few long banks; None if there are enough."""
         if len(self.histories) >= self.wanted:
             return None
         return (
@@ -67,11 +65,10 @@ class Study:
         )
 
     def units(self) -> list[Unit]:
-        """Return all units in their order; none where there is a gap."""
         return [] if self.gap else list(units(self.settings, self.sizes, self.histories))
 
     def key(self, unit: Unit) -> str:
-        """Return a unit's key in the work log: equal keys are one measurement."""
+        """A unit's key in the work log: equal keys are one measurement."""
         history = next(each for each in self.histories if each.name == unit.history)
         return digest_of(
             {
@@ -91,7 +88,7 @@ class Study:
 
 
 def open_study(config: Config, paths: RunPaths, model: str) -> Study:
-    """Return a model's study without its weights.
+    """A model's study without its weights.
 
     Raises:
         ValueError: the model, its controller or the saved responses cannot be read, or a prompt does not fit the context.

@@ -21,7 +21,7 @@ class History:
     Attributes:
         name: `<session>-<sample>`, or `synthetic-<number>`.
         first_prompt: token ids of the T1 prompt.
-        response: token ids of the T1 response, the stop token included.
+        response: token ids of the T1 response with the stop token.
         prompt: token ids of the full visible T2 prompt.
         span: the control span in `prompt`, end exclusive.
         entries: states that the response gives to the bank.

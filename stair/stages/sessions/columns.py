@@ -20,13 +20,12 @@ def arrange(
 ) -> list[tuple[T, ...]]:
     """Sessions from turn columns.
 
-    Every column is ordered by hash under its own name. Where a session would repeat a problem, two entries of the later
-    column are swapped. Where no swap exists, as with problems that nearly fill their share, random swaps shuffle a valid
-    arrangement and keep it valid.
+    Every column is ordered by hash under its own name. If a session would repeat a problem, two entries of the later column are
+    swapped. If no swap exists, as with problems that nearly fill their share, random swaps shuffle a valid arrangement.
 
     Args:
         columns: one sequence of items for each turn, of equal length.
-        problem: the problem that an item belongs to.
+        problem: the problem of an item.
         name: an item's identity, distinct within its column.
         seed: names the orders.
 

@@ -12,11 +12,10 @@ from stair.stages.sessions.columns import arrange
 def evaluation_sessions(problems: Sequence[str], benchmark: str, seed: str) -> list[dict[str, Any]]:
     """The rows of `records.schemas.EVALUATION_SESSIONS`.
 
-    A session is named after its first problem, so its name does not depend on the number of sessions.
+    A session is named after its first problem.
 
     Args:
         problems: the benchmark's problem ids, all distinct.
-        benchmark: the benchmark's key.
         seed: names the schedule.
 
     Raises:

@@ -7,5 +7,4 @@ from stair.config.setting_places import Settings
 
 
 def sessions(config: Config) -> Settings:
-    """Any sessions."""
     return {"sessions.seed": config.sessions.seed}

@@ -25,7 +25,6 @@ class Dropped:
 
     @property
     def reason(self) -> str:
-        """The reason for dropping the record, as text."""
         if len(self.samples) != TURNS:
             return f"{len(self.samples)} responses, not {TURNS}"
         if self.samples != tuple(range(TURNS)):
@@ -36,11 +35,7 @@ class Dropped:
 def complete_records(
     rollouts: Iterable[Rollout], records: Iterable[str] = ()
 ) -> tuple[dict[str, list[Rollout]], list[Dropped]]:
-    """Groups responses by source record; records with fewer than four responses or an empty one are dropped.
-
-    Args:
-        rollouts: the responses, in any order.
-        records: the source records that should have responses; one without any is dropped too.
+    """Groups responses by source record; drops records with fewer than four responses, with an empty one, or without any.
 
     Returns:
         The four responses of each kept record, by sample, and the dropped records.
@@ -60,13 +55,13 @@ def complete_records(
 
 
 def training_sessions(records: Mapping[str, Sequence[Rollout]], *seed: str) -> list[dict[str, Any]]:
-    """The rows of `records.schemas.TRAINING_SESSIONS`.
+    """The rows of `records.schemas.TRAINING_SESSIONS`. Every response is in exactly one session.
 
-    Each turn column gets one of a record's four responses, in an order by hash. Columns are shuffled independently, with
-    swaps where a session would repeat a problem. Every response is in exactly one session.
+    Each turn column gets one of a record's four responses, in an order by hash. Columns are shuffled independently, with swaps
+    if a session would repeat a problem.
 
     Args:
-        records: four responses by source record, as `complete_records` returns them.
+        records: four responses by source record, as of `complete_records`.
         seed: names the orders.
 
     Raises:

@@ -44,7 +44,6 @@ class UpdateRecord:
     """The peak of the first worker so far: allocated on its GPU, or of the process."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The columns of the curve's CSV."""
         return asdict(self)
 
 

@@ -17,7 +17,6 @@ class ObjectiveParts(NamedTuple):
     """Means over a response's tokens."""
 
     loss: Tensor
-    """The weighted sum, which has a gradient."""
     cross_entropy: Tensor
     kl: Tensor
 
@@ -37,13 +36,13 @@ def response_objective_naive(
 def response_objective(
     student: Tensor, teacher: Tensor, head: Tensor, targets: Tensor, *, cross_entropy: float = 1.0, kl: float = 1.0
 ) -> ObjectiveParts:
-    """The objective of one response, averaged over its tokens, in chunks: no `tokens x vocabulary` tensor lives.
+    """The objective of one response, averaged over its tokens, in chunks: no `tokens x vocabulary` tensor exists.
 
     The output layer is frozen, so the gradient of the hidden states is formed chunk by chunk in the forward pass.
 
-    16-bit inputs: products have 16-bit operands, FP32 sums and FP32 results; logits are never rounded to 16 bits. The slope in
-    the logits is rounded once, as an operand of its product with the output layer. The gradient of the hidden states stays FP32
-    until the backward pass, which multiplies it with the factor of the loss (w_r / |U|, Eq. 21) and rounds it once.
+    16-bit inputs: products have 16-bit operands and FP32 sums; logits are never rounded to 16 bits. The slope in the logits is
+    rounded once, as an operand of its product with the output layer. The gradient of the hidden states stays FP32 until the
+    backward pass, which multiplies it with the factor of the loss (w_r / |U|, Eq. 21) and rounds it once.
 
     Args:
         student: `[tokens, hidden]` last hidden states of the student at the positions that predict the targets.

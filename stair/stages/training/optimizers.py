@@ -102,7 +102,6 @@ def gradients(parameters: dict[str, nn.Parameter]) -> Tensor:
 
 
 def set_gradients(parameters: dict[str, nn.Parameter], vector: Tensor) -> None:
-    """The inverse of `gradients`."""
     place = 0
     for parameter in parameters.values():
         parameter.grad = vector[place : place + parameter.numel()].view_as(parameter).to(parameter.dtype, copy=True)

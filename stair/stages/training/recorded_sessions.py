@@ -32,8 +32,8 @@ def recorded_sessions(
 ) -> dict[str, list[RecordedTurn]]:
     """The sessions of a table, by their names; `vocabulary` is the number of the tokenizer's ids.
 
-    Raises ValueError, with the row, if a session lacks four turns of four distinct problems, a response is missing or empty,
-    or an id is outside the vocabulary.
+    Raises ValueError, with the row, for a session without four turns of four problems, a missing or empty response, or an id
+    outside the vocabulary.
     """
     prompt = config.prompts[config.training_pool.prompt]
     users = {
@@ -58,7 +58,6 @@ def recorded_sessions(
 def _responses(
     path: Path, sessions: Mapping[str, Sequence[TrainingTurn]], vocabulary: int
 ) -> dict[tuple[str, int], Sequence[int]]:
-    """The responses of the sessions by record and sample."""
     needed = {(one.record_id, one.sample) for turns in sessions.values() for one in turns}
     responses = {}
     for record, sample, ids in rows_as(path, ROLLOUTS, _Response):

@@ -11,7 +11,6 @@ TRAINING_KEYS = ("sessions_per_update", "epochs", "cross_entropy", "kl", "valida
 
 
 def training(config: Config, model: str, controller: str) -> Settings:
-    """A controller on a model."""
     trained = config.controllers[controller]
     unused = {"models"} if trained.reads else {"models", "smoothing"}
     settings = trained.model_dump(mode="json", exclude=unused, exclude_none=True)

@@ -34,10 +34,10 @@ def run(
 ) -> None:
     """Trains one controller on one model and writes its folder; resumes from the newest checkpoint.
 
-    `record` writes the manifest of the finished folder, with facts; the checkpoints are removed after it.
+    `record` writes the manifest of the finished folder, with facts; then the checkpoints are removed.
 
     Raises:
-        ValueError: a session cannot be trained on; the message names the row. Or a layer cannot be controlled.
+        ValueError: a session cannot be trained on, with its row, or a layer cannot be controlled.
         ConfigError: the warm-up is as long as the training.
         Interrupted: a signal has requested a stop; the current update is kept.
     """

@@ -28,7 +28,7 @@ class Student:
     """A backbone and its trained parts.
 
     Args:
-        model: the backbone, frozen and in eval mode; it contains an adapter's layers.
+        model: the backbone, frozen and in eval mode, with an adapter's layers if there is one.
         attachment: hooks on the controlled layers; None for an adapter alone.
         controller: normals or scales in FP32; None for an adapter alone.
         adapted: PEFT's wrapper of the model; None without an adapter.

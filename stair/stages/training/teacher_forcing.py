@@ -24,10 +24,10 @@ from stair.stages.training.student import Student, last_hidden
 
 @contextmanager
 def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
-    """Checkpoints every decoder layer in the forward passes inside that record a graph: it is recomputed in the backward pass.
+    """Recomputes every decoder layer in the backward pass of the forward passes inside.
 
-    Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer
-    joins the graph, and drops the cache. Layers before the first trained one keep nothing.
+    Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer joins
+    the graph, and drops the cache. Layers before the first trained one keep nothing.
     """
     layers = model.get_decoder().layers if enabled else []
 
@@ -62,8 +62,6 @@ class RecordedTurn:
 
 
 class SessionCounts(NamedTuple):
-    """Counts of one session."""
-
     tokens: int
     """Supervised tokens."""
     beyond_context: int
@@ -75,12 +73,11 @@ class TeacherForcing:
     """Teacher-forced passes of a student over recorded sessions.
 
     Args:
-        student: the backbone and its trained parts.
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
         reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
             attention and, for the student, no adapter changes them.
-        checkpoint_activations: whether layers are recomputed in the backward pass, to save memory.
+        checkpoint_activations: whether layers are recomputed in the backward pass.
         timer: entered around each part of the work, with its name.
     """
 
@@ -98,8 +95,8 @@ class TeacherForcing:
         """Processes a session.
 
         T1 gives history and bank. T2 to T4 run on the student path; `supervise` is called with each one's objective while its
-        graph is alive. The bank grows by detached states of the student path and ends with the call.
-        Raises ValueError if the session does not fit the device's memory.
+        graph exists. The bank grows by detached states of the student path. Raises ValueError if the session does not fit the
+        device's memory.
         """
         try:
             return self._run(turns, supervise)
@@ -128,7 +125,6 @@ class TeacherForcing:
 
     @property
     def device(self) -> torch.device:
-        """The device of the backbone."""
         return next(self.student.model.parameters()).device
 
 

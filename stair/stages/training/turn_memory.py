@@ -24,7 +24,6 @@ class Turn:
     """From the user message to the generation prefix."""
     response: int
     bank: int
-    """Entries of the bank."""
 
 
 def turn_memory(
@@ -49,8 +48,7 @@ def turn_memory(
         width: bytes of a number of the backbone.
         flash: whether attention is FlashAttention2; else queries behind a prefix need a mask.
 
-    The peak is in the backward pass of one layer, where everything below lives together; the objective's chunks, whose
-    peak comes before it, count where they are larger.
+    The peak is in the backward pass of one layer. The objective's chunks, whose peak comes before it, count if they are larger.
     """
     facts = describe(config)
     text = config.get("text_config", config)

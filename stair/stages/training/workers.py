@@ -60,13 +60,11 @@ class Workers:
         return tensor
 
     def any(self, one: bool) -> bool:
-        """Whether it holds for any worker."""
         if self.count == 1:
             return one
         return bool(self.total(torch.tensor(int(one), device=_device())))
 
     def wait(self) -> None:
-        """Waits until all workers have called it."""
         if self.count > 1:
             self.any(False)
 
