@@ -30,7 +30,7 @@ _deferring = 0
 
 
 def listen() -> None:
-    """Installs the signal handlers and unblocks pending signals, in the main thread only. Raises Interrupted for a pending one."""
+    """Installs the signal handlers and unblocks pending signals; main thread only. Raises Interrupted for a pending one."""
     global _received, _deferring
     _received, _deferring = None, 0
     if threading.current_thread() is threading.main_thread():

@@ -26,7 +26,7 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
     """The problems of a benchmark's file, in its order.
 
     Raises:
-        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude, with file and row.
+        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude, with the row.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])

@@ -121,7 +121,7 @@ def check_properties(renderer: Renderer) -> list[Property]:
 
 
 def check_weights(folder: Path) -> str:
-    """Builds the model without memory from the folder's files, without reading a tensor; returns its number of parameters as text.
+    """Builds the model without memory and without reading a tensor; returns its number of parameters as text.
 
     Raises:
         PropertyError: a weight is missing or has another shape; a tied vocabulary head counts as present.

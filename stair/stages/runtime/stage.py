@@ -20,8 +20,8 @@ from stair.stages.runtime.study_units import History, Unit
 def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Measures a model and writes runtime/MODEL.csv; returns facts for the manifest.
 
-    Finished units are in the work log. A unit that does not fit the device's memory is a gap of this run's table, and the next run
-    measures it again.
+    Finished units are in the work log. A unit that does not fit the device's memory is a gap of this table, and
+    the next run measures it again.
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
