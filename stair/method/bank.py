@@ -44,21 +44,12 @@ class Bank:
         return sum(segment.nbytes for segment in self._segments)
 
     @property
-    def resident_nbytes(self) -> int:
-        """Bytes of the rotated keys and joined values that are kept for reading, on all devices."""
-        return sum(resident.nbytes for resident in self._residents.values())
-
-    @property
     def digest(self) -> str:
         """SHA-256 over the layers and the segments' digests in order; costs only the segments that are new."""
-        return self.digest_of(len(self._segments))
-
-    def digest_of(self, segments: int) -> str:
-        """Return the digest that the bank had when it held its first `segments` segments."""
-        while len(self._digests) <= segments:
+        while len(self._digests) <= len(self._segments):
             latest = self._segments[len(self._digests) - 1]
             self._digests.append(hashlib.sha256((self._digests[-1] + latest.digest).encode()).hexdigest())
-        return self._digests[segments]
+        return self._digests[-1]
 
     def append(self, segment: Segment) -> None:
         """Add the states of the next answer. Raises ValueError when layers, heads, channels or dtype differ."""

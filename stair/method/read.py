@@ -55,24 +55,17 @@ class Receipt:
 
     controlled_tokens: int = 0
     bank_tokens: int = 0
-    _bank: Bank | None = None
-    _segments: int = 0
     # By (chunk, layer), so that recomputation under activation checkpointing counts once.
     _squares: dict[tuple[int, int], Tensor] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, bank: Bank | None) -> Self:
         """Return the receipt of a read of this bank that begins now; None reads no bank."""
-        return cls() if bank is None else cls(bank_tokens=bank.tokens, _bank=bank, _segments=len(bank.segments))
+        return cls() if bank is None else cls(bank_tokens=bank.tokens)
 
     def add_readout(self, chunk: int, index: int, readout: Tensor) -> None:
         """Record a chunk's readout, of any shape, at the layer of this index."""
         self._squares[chunk, index] = readout.detach().float().square().sum()
-
-    @property
-    def bank_digest(self) -> str | None:
-        """The digest of the bank as it was when the read began; None without a bank."""
-        return None if self._bank is None else self._bank.digest_of(self._segments)
 
     @property
     def readout_norm(self) -> float:

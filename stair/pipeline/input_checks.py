@@ -106,30 +106,30 @@ def _check_template(config: Config, paths: RunPaths, model: str) -> None:
         raise ConfigError(str(error)) from None
     if recorded != configured:
         raise ConfigError(
-            f"models.{model}.template_sha256 is {configured}, but preflight has seen {recorded} ({record}); "
+            f"models.{model}.template_sha256 is {configured}, but preflight checked {recorded} ({record}); "
             "set the key to that digest, or delete the file to check the template again"
         )
 
 
 def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
-    choice = engine_choice(config, config.rollout_engine(model))
-    settings = config.models[model].rollout_sampling
-    try:
-        choice.check_settings()
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    try:
-        choice.check_sampling(sampling_settings(settings, choice.truncation))
-    except ValueError as error:
-        raise ConfigError(f"models.{model}.rollout_sampling: {error}") from None
-    tiny = config.models[model].tiny
-    architecture = None if tiny is not None else _architecture(paths.model_folder(config, model))
-    name = tiny.architecture if tiny is not None else architecture.name if architecture is not None else None
-    try:
-        if name is not None:
-            choice.check_architecture(name)
-    except ValueError as error:
-        raise ConfigError(f"models.{model}: {error}") from None
+    settings = config.models[model]
+    architecture = None if settings.tiny is not None else _architecture(paths.model_folder(config, model))
+    name = settings.tiny.architecture if settings.tiny is not None else architecture and architecture.name
+    drawn = [(config.rollout_engine(model), settings.rollout_sampling, "rollout_sampling")]
+    for benchmark in config.benchmarks_of(model):
+        engine, sampling = config.engine_for(model, benchmark), settings.sampling_for(benchmark)
+        drawn.append((engine, sampling, f"evaluation_sampling, on {benchmark}"))
+    for engine, sampling, key in drawn:
+        choice, place = engine_choice(config, engine), ""
+        try:
+            choice.check_settings()
+            place = f"models.{model}.{key}: "
+            choice.check_sampling(sampling_settings(sampling, choice.truncation))
+            place = f"models.{model}: "
+            if name is not None:
+                choice.check_architecture(name)
+        except ValueError as error:
+            raise ConfigError(f"{place}{error}") from None
 
 
 def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:

@@ -15,7 +15,7 @@ from stair.config.training import Controller
 from stair.core import TURNS, EngineIdentity, Place, Problem, user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
-from stair.records.files import read_mapping, write_json
+from stair.records.files import read_mapping
 from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -161,7 +161,7 @@ class Study:
         """
         needs = Needs(
             log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
-            started=lambda facts: write_json(self.work / "servers" / f"shard-{shard}.json", facts),
+            started=lambda facts: None,
             longest=self._longest,
             layers=self.layers,
             batch_width=self.settings.batch_width,

@@ -202,12 +202,20 @@ def test_what_sglang_cannot_draw_is_refused_before_anything_runs() -> None:
     assert found.startswith(f"models.{MODEL}.rollout_sampling: min_p is 0.1")
     found = refused(rollouts={"engine": "sglang"}, models={"qwen3.5-4b": {"rollout_engine": "sglang"}})
     assert found.startswith("models.qwen3.5-4b: SGLang on cpu runs qwen3, not qwen3_5")
+    found = refused(
+        select={"conditions": ["vanilla"]},
+        evaluation={"engine_changes": {MODEL: {"aime2025": "sglang"}}},
+        models={MODEL: {"evaluation_sampling": {"min_p": 0.1}}},
+    )
+    assert found.startswith(f"models.{MODEL}.evaluation_sampling, on aime2025: min_p is 0.1")
 
 
 def test_sglangs_environment_is_asked_for_only_where_responses_are_to_be_made(tmp_path: Path) -> None:
     common: dict[str, Any] = {"sglang": {"environment": str(tmp_path / "none")}, "results": str(tmp_path)}
     trained = checked(rollouts={"engine": "sglang"}, **common)
-    asked = checked(evaluation={"engine": "sglang"}, select={"conditions": ["vanilla"]}, controls=None, **common)
+    asked = checked(
+        evaluation={"engine": "sglang"}, select={"conditions": ["vanilla"], "models": [MODEL]}, controls=None, **common
+    )
     paths = RunPaths.of(trained)
     answered = [paths.responses(*pair, "vanilla") for pair in asked.evaluated("vanilla")]
     for config, outputs in ((trained, [paths.rollouts(MODEL)]), (asked, answered)):

@@ -151,8 +151,6 @@ def test_a_batch_row_equals_the_row_alone(model: PreTrainedModel) -> None:
             assert receipt.readout_norm > 0.1
         torch.testing.assert_close(together[row, -tokens:], alone[0], atol=1e-4, rtol=1e-3)
     assert receipts[0].bank_tokens == 37
-    assert receipts[0].bank_digest == cases[0].bank.digest
-    assert receipts[3].bank_digest is None
 
 
 @pytest.mark.parametrize("chunk", [1, 5])

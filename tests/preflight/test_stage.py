@@ -197,7 +197,7 @@ def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place
     digest = preflight(configured(place))["template_sha256"]
     paths = RunPaths.of(configured(place))
     check_inputs(configured(place, template_sha256=digest), paths)
-    with pytest.raises(ConfigError, match=rf"template_sha256 is {'0' * 64}, but preflight has seen {digest}"):
+    with pytest.raises(ConfigError, match=rf"template_sha256 is {'0' * 64}, but preflight checked {digest}"):
         check_inputs(configured(place, template_sha256="0" * 64), paths)
 
 

@@ -61,10 +61,10 @@ def requested(rule):
 
 
 def retries_of(engines):
-    """Retries of shards: a server can die without a fault of its job, which then resumes. None: those of the profile."""
-    return (
-        2 if any(cfg.engine_section(engine).is_server for engine in engines) else None
-    )
+    """Retries of shards, at least two with a server: it can die without a fault of its job, which then resumes."""
+    serves = any(cfg.engine_section(engine).is_server for engine in engines)
+    asked = workflow.execution_settings  # None in a dry run
+    return max(2, asked.retries if asked else 0) if serves else None
 
 
 def marker(*work):

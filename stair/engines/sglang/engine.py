@@ -31,7 +31,7 @@ _DEATH_SECONDS = 5.0
 """An answer that a dying server breaks off precedes the end of its process by less."""
 
 Answer = TypeVar("Answer")
-Read = Callable[[Request, dict[str, Any]], Answer]
+Parse = Callable[[Request, dict[str, Any]], Answer]
 
 
 class SGLangEngine:
@@ -190,14 +190,14 @@ class SGLangEngine:
             return NOT_COMPARED
 
     def _send(
-        self, request: Request, read: Read[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
+        self, request: Request, parse: Parse[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
     ) -> Future[Answer]:
         """Sends a request in a thread; the future comes out of `ended`."""
-        future = self._pool.submit(lambda: self._ask(request, read, **more))
+        future = self._pool.submit(lambda: self._ask(request, parse, **more))
         future.add_done_callback(ended.put)
         return future
 
-    def _ask(self, request: Request, read: Read[Answer], **more: Any) -> Answer:
+    def _ask(self, request: Request, parse: Parse[Answer], **more: Any) -> Answer:
         """In a thread: the answer to a request.
 
         Raises:
@@ -207,7 +207,7 @@ class SGLangEngine:
         """
         assert self.server is not None
         try:
-            return read(request, self.server.generate(self._asker.payload(request, **more)))
+            return parse(request, self.server.generate(self._asker.payload(request, **more)))
         except Unanswered as error:
             self.server.check(within=_DEATH_SECONDS)
             raise ValueError(f"request {request.key[:12]}: {error}") from error

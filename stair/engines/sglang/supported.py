@@ -8,11 +8,12 @@ from stair.engines.base import Request, SamplingSettings
 
 ARCHITECTURES = ("qwen3", "qwen3_5")
 _PENALTY = 2.0
+_OTHER_ENGINE = "use the Transformers engine (rollouts.engine, models.<key>.rollout_engine, evaluation.engine, evaluation.engine_changes)"
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
     """Raises ValueError, with the setting, the reason and the remedy, if SGLang does not draw by the sampling law."""
-    instead = "; set it so, or use the Transformers engine (rollouts.engine, models.<key>.rollout_engine)"
+    instead = f"; set it so, or {_OTHER_ENGINE}"
     if sampling.min_p:
         raise ValueError(f"min_p is {sampling.min_p}: SGLang crashes with seeds unless min_p is 0{instead}")
     if sampling.repetition_penalty != 1.0:
@@ -33,10 +34,7 @@ def check_architecture(name: str, device: str) -> None:
     known = ARCHITECTURES if device == "cuda" else ARCHITECTURES[:1]
     if name not in known:
         gpu = " (its kernels need a GPU)" if name in ARCHITECTURES else ""
-        raise ValueError(
-            f"SGLang on {device} runs {', '.join(known)}, not {name}{gpu}; use the Transformers engine "
-            f"for this model (models.<key>.rollout_engine: transformers)"
-        )
+        raise ValueError(f"SGLang on {device} runs {', '.join(known)}, not {name}{gpu}; {_OTHER_ENGINE}")
 
 
 def check_request(request: Request, tokens: int, ends: Iterable[int]) -> None:

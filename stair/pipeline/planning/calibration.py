@@ -38,7 +38,7 @@ def calibrate(folder: Path, jobs: Sequence[ListedJob]) -> Calibration:
         for key in {(rule, model), (rule, "")}:
             sums[key][0] += measured[rule, model]
             sums[key][1] += modelled[rule, model]
-    return Calibration({key: seconds / planned for key, (seconds, planned) in sums.items()}, means, measured)
+    return Calibration({key: seconds / planned for key, (seconds, planned) in sums.items()}, means)
 
 
 def _mean_tokens(path: Path) -> dict[tuple[str, str, str], float]:

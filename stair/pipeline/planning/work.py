@@ -36,8 +36,6 @@ class Calibration:
     """Measured over modelled seconds, by rule and model; the model is empty for all models of a rule."""
     means: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
     """Mean tokens of a response, by model, benchmark or `training_pool`, and condition; empty for all conditions."""
-    measured_seconds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """By rule and model."""
 
     def factor(self, rule: str, model: str) -> float:
         """Measured over modelled seconds. An unmeasured model has its rule's factor, and an unmeasured rule has 1."""
