@@ -13,7 +13,7 @@ from stair.stages.replay.analysis import attention_masses, geometry, read_predic
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.statistics_table import write_statistics
 from stair.stages.replay.states import ReplayStates
-from stair.stages.replay.study import check_reported_layer
+from stair.stages.replay.study import check_layers
 
 
 def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
@@ -26,7 +26,7 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
         raise ValueError(f"the analysis has no part '{part}' (there are: {', '.join(PARTS)})")
     assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
     architecture = read_architecture(paths.model_folder(config, model))
-    check_reported_layer(architecture, config.replay.analysis)
+    check_layers(architecture, config.replay)
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
     histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
     first, second = (Crossing.of(number, states, histories) for number in (1, 2))

@@ -108,11 +108,10 @@ def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> M
         weight = decoder.layers[layer].self_attn.o_proj.weight
         return reads(alphas[layer], values, weight, prompt.categories, prompt.body, gate)
 
-    hidden = outputs["embedding"].shape[-1]
     return Measured(
         mean("embedding")[None],
         torch.stack([mean(("block", layer)) for layer in range(architecture.layers)])[None],
         torch.stack([masses(alpha, prompt.categories, prompt.body) for alpha in alphas.values()])[None],
-        torch.stack([read(layer) for layer in layers])[None] if layers else ids.new_empty(1, 0, 4, hidden),
-        torch.stack([mean(("mlp", layer + 1)) for layer in layers])[None] if layers else ids.new_empty(1, 0, hidden),
+        torch.stack([read(layer) for layer in layers])[None] if layers else None,
+        torch.stack([mean(("mlp", layer + 1)) for layer in layers])[None] if layers else None,
     )
