@@ -29,9 +29,9 @@ def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
     check_layers(architecture, config.replay)
     states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
     histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
-    first, second = (Crossing.of(number, states, histories) for number in (1, 2))
+    crossings = [Crossing.of(number, states, histories) for number in (1, 2)]
     output = paths.replay_statistics(model, part)
-    count = write_statistics(output, states.depth, PARTS[part]((first, second), architecture, config.replay))
+    count = write_statistics(output, states.depth, PARTS[part](crossings, architecture, config.replay))
     print(f"{model}: {count:,} statistics in {output}")
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from stair.config.replay_analysis import ReplayAnalysis
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
 from stair.stages.replay.analysis.decomposition import displacement
@@ -57,9 +58,9 @@ class Crossing:
         """The histories' names."""
         return self.states.histories(self.number, COVERAGE)
 
-    def resamples(self, count: int, seed: str) -> BlockResamples:
-        """Resamples of the source blocks; `seed` and the group name them."""
-        return BlockResamples(self.blocks, count, (seed, self.label))
+    def resamples(self, settings: ReplayAnalysis) -> BlockResamples:
+        """Resamples of the source blocks; the seed and the group name them."""
+        return BlockResamples(self.blocks, settings.resamples, (settings.seed, self.label))
 
     def displacements(self, layer: int) -> Floats:
         """FP64 [problems, histories, hidden] of a block's output (Eq. 1)."""
@@ -90,7 +91,3 @@ class Crossing:
 
     def _references(self, tensor: str, layer: int | None) -> Measured:
         return self.states.references(self.number, COVERAGE, tensor, layer)
-
-
-Crossings = tuple[Crossing, Crossing]
-"""Groups 1 and 2."""
