@@ -55,13 +55,7 @@ def seeded(*names: object) -> random.Random:
 
 
 def draw(profile: str, *names: object) -> Problem:
-    """The problem of a profile that belongs to `names`.
-
-    Raises:
-        ValueError: the profile does not exist.
-    """
-    if profile not in PROFILES:
-        raise ValueError(f"problems for '{profile}' cannot be generated; there are: {', '.join(PROFILES)}")
+    """The problem of a profile that belongs to `names`."""
     rng = seeded(profile, *names)
     weights = PROFILES[profile]
     while True:
