@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import product
@@ -208,5 +208,9 @@ def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported:
             for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):
                 percent, ends = 100 * float(share), None
                 if reported and view in RESAMPLED and not (view == "raw" and row):
-                    ends = block_interval(percent, lambda at=(row, place), of=resampled: of()[at], blocks, (0, 100))
+                    ends = block_interval(percent, partial(_of_size, resampled, row, place), blocks, (0, 100))
                 yield Statistic(label, quantity, view, percent, "%", layer, size, ends)
+
+
+def _of_size(resampled: Callable[[], Floats], row: int, place: int) -> Floats:
+    return np.asarray(resampled()[row, place])
