@@ -190,36 +190,6 @@ def test_a_small_design_is_found_where_there_is_one(count: int, sizes: Replay, s
         assert not possible(sessions, samples, sizes)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    sessions=st.integers(1, 5),
-    current=st.integers(1, 20),
-    histories=st.integers(1, 20),
-    batch=st.integers(1, 7),
-    data=st.data(),
-)
-def test_designs_of_disjoint_sessions(
-    sessions: int, current: int, histories: int, batch: int, data: st.DataObject
-) -> None:
-    """Sessions that share nothing: what is left to chance are paths and current problems."""
-    schedule_ = {f"s{n}": [f"p{n}-{turn}" for turn in range(4)] for n in range(2 * sessions + 3)}
-    samples = {name: data.draw(st.sets(st.integers(0, 5), min_size=2)) for name in schedule_}
-    histories = max(histories, sessions)
-    few = data.draw(st.integers(sessions, histories))
-    group = (sessions, 3 * sessions, sessions, 3 * sessions, sessions)
-    wide = data.draw(st.integers(1, current)), histories
-    sizes = sizes_of(3, batch, wide, (current, few), group, group)
-    ordered = {name: sorted(numbers) for name, numbers in samples.items()}
-    design, refused = tried(schedule_, ordered, sizes)
-    if design is not None:
-        assert broken_rules(design, schedule_, ordered, sizes) == []
-    elif "current problems" in refused:
-        assert 2 * current > 4 * len(schedule_)
-    else:
-        assert min(map(len, ordered.values())) * sessions < histories
-        assert "histories" in refused
-
-
 def test_the_checks_see_a_broken_design() -> None:
     sessions, sizes = schedule(64), replay_of("tiny")
     samples = four_paths(sessions)

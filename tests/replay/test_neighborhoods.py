@@ -18,7 +18,6 @@ from stair.stages.replay.analysis.neighborhoods import (
     neighbor_table,
     overlaps,
     problem_folds,
-    whitened,
 )
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
 from tests.replay import naive_analysis as naive
@@ -131,24 +130,6 @@ def test_overlaps_equal_the_loops(ties: bool) -> None:
             assert found.shuffled[seed, number] == pytest.approx(wanted, abs=1e-14)
 
 
-def test_whitened_overlaps_equal_the_loops() -> None:
-    generator = np.random.default_rng(6)
-    problems, histories = 16, 4
-    cells = generator.normal(0, 1, (problems, histories, 12)) * generator.uniform(0.1, 4, 12)
-    projected = project(gaussian_projection(5, 12, "projection"), cells)
-    names, pairs = named("p", problems), [(0, 1), (3, 2), (0, 1)]
-    folds, shuffles = folded(names), anchor_shuffles(problems, histories)
-    of_folds = [whitened(projected, fold, rho=1e-3) for fold in folds]
-    found = overlaps(neighbor_table(of_folds, folds, range(4), 3), pairs, shuffles, [3])
-    wanted = 0.0
-    for fold, one in zip(folds, of_folds, strict=True):
-        view = naive.whitened(projected, [x for x in range(problems) if x not in fold.anchors])
-        np.testing.assert_allclose(one, view, rtol=1e-10, atol=1e-12)
-        wanted += naive.overlap(view.tolist(), names, [fold.anchors.tolist()], pairs, 3) / 4
-    assert found.matched[0] == pytest.approx(wanted, abs=1e-14)
-    assert found.matched[0] != measured(cells, sizes=[3]).matched[0]
-
-
 def test_a_projection_is_a_function_of_its_names_and_keeps_norms() -> None:
     projection = gaussian_projection(128, 2560, "projection")
     np.testing.assert_array_equal(projection, gaussian_projection(128, 2560, "projection"))
@@ -156,18 +137,6 @@ def test_a_projection_is_a_function_of_its_names_and_keeps_norms() -> None:
     vectors = np.random.default_rng(7).normal(0, 1, (50, 2560)).astype(np.float32)
     ratios = np.linalg.norm(project(projection, vectors), axis=1) / np.linalg.norm(vectors, axis=1)
     assert 0.9 < ratios.mean() < 1.1
-
-
-def test_the_additive_view_overlaps_entirely() -> None:
-    generator = np.random.default_rng(8)
-    cells = (
-        generator.normal(0, 0.1, (64, 8, 48)) + generator.normal(0, 9, (64, 1, 48)) + generator.normal(0, 99, (8, 48))
-    )
-    parts = decompose(cells)
-    found = measured(parts.view("additive"), sizes=(8, 16, 32))
-    assert (found.matched == 1.0).all()
-    assert (found.shuffled < 0.8).all()
-    assert (measured(parts.view("interaction")).matched < 0.5).all()
 
 
 def test_independent_noise_overlaps_as_chance_has_it() -> None:

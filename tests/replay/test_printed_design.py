@@ -24,7 +24,6 @@ from stair.stages.replay.design.crossed import Design, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
 from stair.stages.replay.design.printed_numbers import Fact, length_facts, table_facts, text_facts
 from tests.paper.printed import printed
-from tests.replay.design_rules import replay_of
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule
 
 ROOT = Path(__file__).parents[2]
@@ -118,19 +117,6 @@ def test_the_text_has_rows_of_both_kinds(written: Written) -> None:
     assert values["connected source blocks, problem coverage", "group 1"] == 17
     assert values["median history length, depth 2", "group 1"] == 2 * 64.5
     assert values["longest three-turn history", "group 2"] == 3 * 256
-
-
-def test_the_tiny_runs_numbers() -> None:
-    sessions = schedule(64)
-    design = crossed_design(sessions, four_paths(sessions), replay_of("tiny"))
-    facts = {(fact.group, fact.metric): fact.value for fact in text_facts(design)}
-    assert facts[None, "distinct nonempty replays"] == 4608
-    assert facts[None, "nonempty replays, history coverage"] == 3 * 2 * 16 * 32
-    assert facts[None, "cells of problem coverage reused"] == 3 * 2 * 16 * 16
-    assert facts[None, "cells that problem coverage adds"] == 3 * 2 * 16 * 16
-    assert facts[None, "cells of the three-turn problem-coverage condition"] == 2 * 32 * 16
-    assert facts[None, "empty-history references"] == 64
-    assert [facts[group, "connected source blocks, history coverage"] for group in (1, 2)] == [8, 8]
 
 
 def test_lengths_of_histories_by_depth_group_and_coverage() -> None:

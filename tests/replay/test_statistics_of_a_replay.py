@@ -148,9 +148,15 @@ def test_norms_energies_and_overlaps_equal_the_loops(
         assert (norm.ends is not None) == (layer in (1, 2))
         fraction = number(found, "energy", "interaction", layer=layer)
         assert fraction.value == pytest.approx(100 * naive.interaction_fraction(cells), rel=1e-11)
-        shares = [number(found, "energy", part, layer=layer).value for part in ("mean", "problems", "histories")]
-        assert sum(share for share in shares if share is not None) + (fraction.value or 0) == pytest.approx(100)
         mu, a, b, e = naive.parts(cells)
+        total = sum(naive.squared(cell) for row in cells for cell in row)
+        assert number(found, "total energy", layer=layer).value == pytest.approx(total, rel=1e-12)
+        for part, energy in (
+            ("mean", len(a) * len(b) * naive.squared(mu)),
+            ("problems", len(b) * sum(map(naive.squared, a))),
+            ("histories", len(a) * sum(map(naive.squared, b))),
+        ):
+            assert number(found, "energy", part, layer=layer).value == pytest.approx(100 * energy / total, rel=1e-11)
         additive = [[naive.plus(mu, a[x], b[h]) for h in range(len(b))] for x in range(len(a))]
         views = {"raw": cells, "additive": additive, "interaction": e}
         for name in VIEWS if layer == 1 else ("interaction",):
