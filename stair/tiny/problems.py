@@ -60,10 +60,10 @@ def draw(profile: str, *names: object) -> Problem:
     weights = PROFILES[profile]
     while True:
         family = rng.choices(list(weights), list(weights.values()))[0]
-        chosen = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
+        chosen = (FAMILIES | CHOICE_FAMILIES)[family]
         draft = chosen.draw(rng)
         if profile not in _SHARED or profile == _SHARED[hashlib.sha256(draft.text.encode()).digest()[0] % len(_SHARED)]:
-            return Problem(family, chosen.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
+            return Problem(family, chosen.subject, *draft)
 
 
 def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:

@@ -29,7 +29,6 @@ class Trained:
 
     name: str
     """Its folder in `backbones/`."""
-    label: str
     folder: Path
     digest: str
     """The `model_revision` of its folder."""
@@ -66,7 +65,6 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
         backbones.append(
             Trained(
                 name=settings.label.lower().replace(" ", "-"),
-                label=settings.label,
                 folder=folder,
                 digest=model_revision(folder, None),
                 manifest=read_mapping(folder / "manifest.json"),

@@ -1,4 +1,4 @@
-"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1)."""
+"""The replay stage: the design, shards that measure its batches, the seal, and the analysis (appendix A.1)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.models.model_folder import read_architecture
 from stair.records import interruption
 from stair.records.files import remove_leftovers
 from stair.records.progress import Progress
-from stair.records.rows import ScheduledTurn
+from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
 from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
 from stair.records.tables import rows_as, write_table
@@ -20,7 +22,7 @@ from stair.stages.replay.design.crossed import Batch, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measurement.categories import SourceTokens
-from stair.stages.replay.study import ReplayStudy
+from stair.stages.replay.study import ReplayStudy, check_layers
 
 _Work = tuple[list[SourceTokens], dict[Batch, str]]
 """A history's sources by depth, and batches with their keys."""
@@ -206,3 +208,26 @@ def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
             f"{study.files.folder}: {len(missing)} batches are missing, {missing[0]} for example: they were lost, damaged, or "
             f"measured under other settings; {SEAL_AGAIN}; it measures these batches, and no others"
         )
+
+
+def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
+    """Computes one `part` of a model's statistics: `replay/MODEL/PART.parquet`, PART `attention`, `geometry`, `read_prediction`.
+
+    Raises:
+        ValueError: the model lacks the reported layer, or the replay is not measured or damaged.
+    """
+    from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
+    from stair.stages.replay.analysis.crossing import Crossing
+    from stair.stages.replay.analysis.statistics_table import write_statistics
+    from stair.stages.replay.states import ReplayStates
+
+    assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
+    architecture = read_architecture(paths.model_folder(config, model))
+    check_layers(architecture, config.replay)
+    states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
+    histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
+    crossings = [Crossing.of(number, states, histories) for number in (1, 2)]
+    modules = dict(zip(REPLAY_PARTS, (attention_masses, geometry, read_prediction), strict=True))
+    output = paths.replay_statistics(model, part)
+    count = write_statistics(output, states.depth, modules[part].of_replay(crossings, architecture, config.replay))
+    print(f"{model}: {count:,} statistics in {output}")

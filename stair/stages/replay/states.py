@@ -43,11 +43,11 @@ class ReplayStates:
                     problems[cell.problem_id] = histories[cell.history] = None
 
     def problems(self, group: int, coverage: CoverageName) -> tuple[str, ...]:
-        """A coverage's current problems."""
+        """A coverage's current problems, in the order of arrays."""
         return tuple(self._covered[group, coverage][0])
 
     def histories(self, group: int, coverage: CoverageName) -> tuple[str, ...]:
-        """A coverage's histories."""
+        """The names of a coverage's histories, in the order of arrays."""
         return tuple(self._covered[group, coverage][1])
 
     def cells(self, group: int, coverage: CoverageName, depth: int, tensor: str, layer: int) -> np.ndarray:

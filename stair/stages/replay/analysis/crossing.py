@@ -35,7 +35,7 @@ class Crossing:
 
     @classmethod
     def of(cls, number: int, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
-        """One group's crossing; `number` is 1 or 2, `histories` are those of the design."""
+        """One group's crossing, of the design's histories."""
         rows = {row.history: row for row in histories if row.group == number}
         chosen = [rows[name] for name in states.histories(number, COVERAGE)]
         lengths = tuple(row.prefix_tokens[states.depth - 1] for row in chosen)
@@ -45,21 +45,17 @@ class Crossing:
 
     @property
     def label(self) -> str:
-        """The group as the paper's numbers name it."""
         return f"group {self.number}"
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """The current problems."""
         return self.states.problems(self.number, COVERAGE)
 
     @cached_property
     def histories(self) -> tuple[str, ...]:
-        """The histories' names."""
         return self.states.histories(self.number, COVERAGE)
 
     def resamples(self, settings: ReplayAnalysis) -> BlockResamples:
-        """Resamples of the source blocks; the seed and the group name them."""
         return BlockResamples(self.blocks, settings.resamples, (settings.seed, self.label))
 
     def displacements(self, layer: int) -> Floats:

@@ -57,17 +57,14 @@ class Geometry:
 
     @cached_property
     def folds(self) -> tuple[Fold, ...]:
-        """The folds of the current problems."""
         return problem_folds(self.crossing.problems, self.settings.seed, "folds", count=self.settings.folds)
 
     @cached_property
     def shuffles(self) -> AnchorShuffles:
-        """The shuffles of anchors within folds."""
         return self._shuffles(self.settings.shuffles)
 
     @cached_property
     def resamples(self) -> BlockResamples:
-        """The resamples of the group's source blocks."""
         return self.crossing.resamples(self.settings)
 
     def pairs(self, copies: Sequence[int] | None = None) -> tuple[tuple[int, int], ...]:
