@@ -40,7 +40,7 @@ def measured(view: np.ndarray, *, sizes: Sequence[int] = (8,), exclude_fixed: bo
     """All overlaps of [problems, histories, width] coordinates, for histories each of a block."""
     problems, histories, _ = view.shape
     pairs = history_pairs(list(range(100, 100 + histories)), list(range(histories)), named("h", histories), pairs=8)
-    table = neighbor_table(view, folded(named("p", problems)), range(histories), max(sizes))
+    table = neighbor_table([view] * 4, folded(named("p", problems)), range(histories), max(sizes))
     return overlaps(table, pairs, anchor_shuffles(problems, histories, exclude_fixed=exclude_fixed), sizes)
 
 
@@ -119,7 +119,7 @@ def test_overlaps_equal_the_loops(ties: bool) -> None:
     pairs = history_pairs(lengths, blocks, named("h", histories), pairs=4)
     folds = folded(names)
     shuffles = anchor_shuffles(problems, histories)
-    found = overlaps(neighbor_table(view, folds, {h for pair in pairs for h in pair}, 9), pairs, shuffles, sizes)
+    found = overlaps(neighbor_table([view] * 4, folds, {h for pair in pairs for h in pair}, 9), pairs, shuffles, sizes)
     anchors = [fold.anchors.tolist() for fold in folds]
     for number, size in enumerate(sizes):
         wanted = naive.overlap(view.tolist(), names, anchors, pairs, size)

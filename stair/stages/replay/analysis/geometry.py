@@ -74,18 +74,21 @@ class Geometry:
             crossing.lengths, crossing.blocks, crossing.histories, copies=copies, pairs=self.settings.history_pairs
         )
 
-    def overlaps(self, coordinates: Floats | Sequence[Floats], sizes: Sequence[int]) -> Overlaps:
-        """The overlaps of all pairs in some coordinates."""
-        pairs = self.pairs()
-        table = neighbor_table(coordinates, self.folds, (each for pair in pairs for each in pair), max(sizes))
-        return overlaps(table, pairs, self.shuffles, sizes)
+    def coordinates(self, parts: Decomposition, view: str) -> Sequence[Floats]:
+        """[problems, histories, width] of each fold: the whitened interaction depends on the fold, other views do not."""
+        if view != WHITENED:
+            return [parts.view(view)] * len(self.folds)
+        keys = self.settings.whitening
+        projection = gaussian_projection(keys.dimension, parts.interaction.shape[-1], self.settings.seed, "whitening")
+        projected = project(projection, parts.interaction)
+        return [whitened(projected, fold, rho=keys.rho) for fold in self.folds]
 
-    def whitened(self, interaction: Floats) -> tuple[Floats, ...]:
-        """The projected and whitened interaction of each fold."""
-        keys, seed = self.settings.whitening, self.settings.seed
-        projection = gaussian_projection(keys.dimension, interaction.shape[-1], seed, "whitening")
-        projected = project(projection, interaction)
-        return tuple(whitened(projected, fold, rho=keys.rho) for fold in self.folds)
+    def overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Overlaps:
+        """The overlaps of all pairs in a view."""
+        pairs = self.pairs()
+        histories = {each for pair in pairs for each in pair}
+        table = neighbor_table(self.coordinates(parts, view), self.folds, histories, max(sizes))
+        return overlaps(table, pairs, self.shuffles, sizes)
 
     @cached_property
     def resampled_pairs(self) -> tuple[tuple[tuple[int, int], ...] | None, ...]:
@@ -113,12 +116,13 @@ class Geometry:
         the resample, so its neighborhoods are computed once.
         """
         if view == "raw":
-            raw = neighbor_table(parts.raw, self.folds, range(len(self.crossing.histories)), most)
+            every = range(len(self.crossing.histories))
+            raw = neighbor_table(self.coordinates(parts, view), self.folds, every, most)
             yield from ((pairs, raw) for pairs in self.resampled_pairs if pairs is not None)
             return
         cells = [ResampledInteraction(parts.interaction, self.folds)]
         if view == WHITENED:
-            of_folds = zip(self.whitened(parts.interaction), self.folds, strict=True)
+            of_folds = zip(self.coordinates(parts, view), self.folds, strict=True)
             cells = [ResampledInteraction(coordinates, [fold]) for coordinates, fold in of_folds]
         for start in range(0, self.settings.resamples, _BATCH):
             batch = self.resamples.copies[start : start + _BATCH]
@@ -198,8 +202,7 @@ def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported:
                 yield Statistic(label, quantity, view, None, "%", layer, size, gap=gap)
             continue
         resampled = cache(partial(geometry.resampled_overlaps, parts, view, sizes))
-        coordinates = geometry.whitened(parts.interaction) if view == WHITENED else parts.view(view)
-        shown = geometry.overlaps(coordinates, sizes)
+        shown = geometry.overlaps(parts, view, sizes)
         for place, size in enumerate(sizes):
             shares = shown.matched[place], shown.shuffled[:, place].mean()
             for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):

@@ -191,18 +191,15 @@ def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
     return fold.candidates[np.argsort(distances, axis=-1, kind="stable")[..., :count]]
 
 
-def neighbor_table(
-    coordinates: Floats | Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int
-) -> Table:
+def neighbor_table(coordinates: Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int) -> Table:
     """The neighborhoods of `count` problems of all problems under each of some histories.
 
-    `coordinates` are FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
+    `coordinates` are FP64 [problems, histories, width] of each fold.
     """
-    of_folds = [coordinates] * len(folds) if isinstance(coordinates, np.ndarray) else coordinates
     table = {}
     for history in sorted(set(histories)):
-        table[history] = np.empty((len(of_folds[0]), count), np.int64)
-        for fold, points in zip(folds, of_folds, strict=True):
+        table[history] = np.empty((len(coordinates[0]), count), np.int64)
+        for fold, points in zip(folds, coordinates, strict=True):
             table[history][fold.anchors] = nearest(points[:, history], fold, count)
     return table
 

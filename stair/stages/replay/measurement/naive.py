@@ -70,9 +70,8 @@ def reads(
 
 @torch.inference_mode()
 def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> Measured:
-    """Return what `Probe` measures for one problem. Raises ValueError unless the model's attention is eager."""
-    if model.config._attn_implementation != "eager":
-        raise ValueError("attention probabilities are given out by eager attention only; load the model with it")
+    """Return what `Probe` measures for one problem."""
+    assert model.config._attn_implementation == "eager", "no other attention gives out probabilities"
     architecture = describe(model.config.to_dict())
     start, end = prompt.body
     outputs: dict[Any, Tensor] = {}

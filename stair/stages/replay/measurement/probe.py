@@ -34,12 +34,8 @@ class Turns:
 
     @classmethod
     def pad(cls, turns: Sequence[Turn], *, rows: int, columns: int, device: torch.device | str = "cpu") -> Turns:
-        """Raises ValueError when there is no turn, or more or longer ones than the shape holds."""
-        longest = max((len(turn.ids) for turn in turns), default=0)
-        if not turns or len(turns) > rows or longest > columns:
-            raise ValueError(
-                f"{len(turns)} turns of at most {longest} tokens do not fit a batch of {rows} x {columns} tokens"
-            )
+        """A batch of at most `rows` turns of at most `columns` tokens, padded on the right."""
+        assert 0 < len(turns) <= rows and max(len(turn.ids) for turn in turns) <= columns
         ids = torch.zeros(rows, columns, dtype=torch.long)
         weights = torch.zeros(rows, columns, dtype=torch.float64)
         for row in range(rows):
@@ -82,8 +78,7 @@ class Probe:
     @torch.inference_mode()
     def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> Measured:
         """Run `turns` behind `prefix` and return the measurements; `categories` are those of the prefix's tokens."""
-        if len(categories) != len(prefix.ids):
-            raise ValueError(f"{len(categories)} categories are given for a prefix of {len(prefix.ids)} tokens")
+        assert len(categories) == len(prefix.ids)
         working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
         weights = turns.weights.to(working)
         sources = Sources.of(categories, turns.ids.device)
