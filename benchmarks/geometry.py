@@ -17,11 +17,17 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Bar, Figures
 from stair.cli.context import set_threads
+
+if TYPE_CHECKING:
+    from stair.config.replay import Replay
+    from stair.models.architecture import Architecture
+    from stair.stages.replay.design.crossed import Batch
 
 MOST_GIB, MOST_MINUTES = 16, 30
 PAPER_LAYERS, PAPER_MEASURED = 36, 4
@@ -48,18 +54,24 @@ def main() -> None:
 def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     """Write the states, run all three parts on them, and print times and memory."""
     from stair.config import resolve
-    from stair.stages.replay.analysis.attention_masses import attention_statistics
+    from stair.models.architecture import Architecture
+    from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
     from stair.stages.replay.analysis.crossing import Crossing
-    from stair.stages.replay.analysis.geometry import geometry_statistics
-    from stair.stages.replay.analysis.read_prediction import increment_statistics
     from stair.stages.replay.states import ReplayStates
 
     replay = resolve(ROOT, {"run": "paper"}).replay
     assert replay is not None and replay.analysis is not None
     analysis = replay.analysis.model_copy(update={"reported_layer": 1, "resamples": chosen.resamples})
-    layers, measured = range(chosen.layers), range(chosen.layers - 1)
+    replay = replay.model_copy(
+        update={"seed": "benchmark", "layers": tuple(range(chosen.layers - 1)), "analysis": analysis}
+    )
+    architecture = Architecture(
+        name="synthetic", layers=chosen.layers, full_attention_layers=tuple(range(chosen.layers)),
+        hidden_size=chosen.hidden, query_heads=32, kv_heads=8, head_dim=128, rotary_dim=128, rope_theta=1e6, gated=False,
+        vocabulary=1000, context=1 << 18, tied_embeddings=True,
+    )  # fmt: skip
     begun = time.process_time()
-    cells, histories = write_states(folder, replay, chosen.layers, list(measured), chosen.hidden)
+    cells, histories = write_states(folder, replay, architecture)
     print(f"written in {time.process_time() - begun:.0f} s")
     begun = time.process_time()
     crossings = [Crossing.of(number, ReplayStates(cells, folder / "states"), histories) for number in (1, 2)]
@@ -75,16 +87,10 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
             parts[name] = parts.get(name, 0.0) + now - before
             before = now
 
-    for crossing in crossings:
-        timed(attention_statistics(crossing, layers, {0, 1}, analysis), lambda each: "attention, all layers")
-        timed(
-            geometry_statistics(crossing, chosen.layers, analysis),
-            lambda each: f"geometry, {'reported' if each.layer == 1 else 'plain'}",
-        )
-    timed(
-        increment_statistics((crossings[0], crossings[1]), measured, layers, chosen.layers, analysis),
-        lambda each: f"read prediction, {'first' if each.layer == 0 else 'further'}",
-    )
+    run = (crossings, architecture, replay)
+    timed(attention_masses.of_replay(*run), lambda each: "attention, all layers")
+    timed(geometry.of_replay(*run), lambda each: f"geometry, {'reported' if each.layer == 1 else 'plain'}")
+    timed(read_prediction.of_replay(*run), lambda each: f"read prediction, {'first' if each.layer == 0 else 'further'}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     whole = (
         3 * parts["index"]
@@ -92,7 +98,7 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
         + parts["geometry, reported"]
         + parts["geometry, plain"] * (PAPER_LAYERS - 1) / (chosen.layers - 1)
         + parts["read prediction, first"]
-        + parts["read prediction, further"] * (PAPER_MEASURED - 1) / (len(measured) - 1)
+        + parts["read prediction, further"] * (PAPER_MEASURED - 1) / (len(replay.layers) - 1)
     ) / 60
     where = f"{chosen.layers} layers of {chosen.hidden}, {chosen.resamples} resamples"
     for name, spent in parts.items():
@@ -103,16 +109,16 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     figures.add(f"{where}: peak memory", peak, "GiB", Bar(MOST_GIB))
 
 
-def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hidden: int) -> tuple[Path, list[Any]]:
+def write_states(folder: Path, replay: Replay, architecture: Architecture) -> tuple[Path, list[Any]]:
     """Write an index and the problem coverage's files; return the index and rows of `REPLAY_HISTORIES`."""
     import numpy as np
 
-    from stair.models.architecture import Architecture
+    from stair.records.keys import file_digest
     from stair.records.rows import ReplayHistory
     from stair.records.schemas import REPLAY_CELLS
     from stair.records.tables import write_table
     from stair.records.tensor_files import TensorFiles
-    from stair.stages.replay.batch_files import Shapes, shared_histories
+    from stair.stages.replay.batch_files import Shapes
     from stair.stages.replay.design.crossed import crossed_design
     from stair.stages.replay.design.design_tables import history_rows
     from stair.stages.sessions.evaluation_sessions import evaluation_sessions
@@ -121,13 +127,8 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
     for row in evaluation_sessions([f"p{number:04d}" for number in range(500)], "math500", "benchmark"):
         sessions.setdefault(row["session_id"], []).append(row["problem_id"])
     paths = {session: [0, 1, 2, 3] for session in sessions}
-    design = crossed_design(sessions, paths, replay.sizes(), "benchmark")
-    architecture = Architecture(
-        name="synthetic", layers=layers, full_attention_layers=tuple(range(layers)), hidden_size=hidden, query_heads=32,
-        kv_heads=8, head_dim=128, rotary_dim=128, rope_theta=1e6, gated=False, vocabulary=1000, context=1 << 18,
-        tied_embeddings=True,
-    )  # fmt: skip
-    shapes = Shapes.of_model(architecture, tuple(measured), replay.depth)
+    design = crossed_design(sessions, paths, replay)
+    shapes, layers, hidden = Shapes.of_model(architecture, replay), architecture.layers, architecture.hidden_size
     files, generator = TensorFiles(folder / "states"), np.random.default_rng(0)
     slope = generator.normal(0, 0.3 / np.sqrt(hidden), (hidden, hidden)).astype(np.float32)
     tokens = {
@@ -141,11 +142,11 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
 
     own: dict[str, Any] = {}
 
-    def tensors(unit: Any) -> dict[str, Any]:
+    def tensors(batch: Batch) -> dict[str, Any]:
         found = {}
-        problems = np.stack([own.setdefault(each, drawn((layers, hidden))) for each in unit.batch.problems], axis=1)
+        problems = np.stack([own.setdefault(each, drawn((layers, hidden))) for each in batch.problems], axis=1)
         moved = drawn((layers, 1, hidden))
-        for name, shape in shapes.of(unit).items():
+        for name, shape in shapes.of(batch).items():
             depth, kind = name.split("/")
             if kind == "block_outputs":
                 found[name] = problems if depth == "0" else problems * 1.3 + moved + 0.1 * drawn(shape)
@@ -157,31 +158,29 @@ def write_states(folder: Path, replay: Any, layers: int, measured: list[int], hi
                 found[name] = drawn(shape)
         return found
 
-    for shared in shared_histories(design):
-        for unit in shared.units:
-            if unit.with_reads:
-                files.keep(unit.name, "synthetic", tensors(unit))
+    digests: dict[str, str] = {}
+    for batch in chain.from_iterable(design.batches()):
+        if batch.in_problem_coverage:
+            files.keep(batch.name, "synthetic", tensors(batch))
+            digests[batch.name] = file_digest(files.path(batch.name))
 
     def rows() -> Iterator[dict[str, Any]]:
-        wide = [set(group.history_coverage.problems) for group in design.groups]
-        few = [set(group.problem_coverage.histories) for group in design.groups]
-        for shared in shared_histories(design):
-            history, place = shared.history, shared.group - 1
-            for unit in shared.units:
-                for depth in unit.depths(replay.depth):
-                    for row, problem in enumerate(unit.batch.problems):
-                        yield dict(
-                            group=shared.group,
-                            history=None if history is None else history.name,
-                            depth=depth,
-                            problem_id=problem,
-                            history_coverage=problem in wide[place],
-                            problem_coverage=history is None or history in few[place],
-                            prefix_tokens=0 if history is None else tokens[history][depth - 1],
-                            file=f"{unit.name}.safetensors",
-                            row=row,
-                            sha256="",
-                        )
+        for batch in chain.from_iterable(design.batches()):
+            history, wide = batch.history, design.groups[batch.group - 1].history_coverage
+            for depth in batch.depths(replay.depth):
+                for row, problem in enumerate(batch.problems):
+                    yield dict(
+                        group=batch.group,
+                        history=None if history is None else history.name,
+                        depth=depth,
+                        problem_id=problem,
+                        history_coverage=problem in wide.problems,
+                        problem_coverage=batch.in_problem_coverage,
+                        prefix_tokens=0 if history is None else tokens[history][depth - 1],
+                        file=f"{batch.name}.safetensors",
+                        row=row,
+                        sha256=digests.get(batch.name, ""),
+                    )
 
     index = folder / "cells.parquet"
     write_table(index, REPLAY_CELLS, rows())

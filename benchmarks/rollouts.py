@@ -24,6 +24,7 @@ from urllib.request import urlopen
 
 import torch
 
+from stair.config.resolve import resolve
 from stair.core import EngineIdentity
 from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
@@ -36,9 +37,10 @@ from stair.sessions.failures import Failures
 from stair.sessions.renderer import Renderer
 from stair.sessions.runner import run_chains
 from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
-from stair.tiny.small_architectures import Shape, build
+from stair.tiny.small_architectures import build
 from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
 
+ROOT = Path(__file__).parents[1]
 VOCABULARY = 320
 
 
@@ -49,7 +51,9 @@ def make_model(folder: Path) -> None:
     )
     end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     torch.manual_seed(0)
-    model = build(Shape("qwen3"), VOCABULARY, (pad, end))
+    tiny = resolve(ROOT, {"run": "tiny-backbones"}).models["qwen3-4b-instruct"].tiny
+    assert tiny is not None
+    model = build(tiny, VOCABULARY, (pad, end))
     model.generation_config.eos_token_id = [end, pad]
     model.save_pretrained(folder)
     save_tokenizer(tokenizer, folder)

@@ -475,8 +475,8 @@ def replay_statistics(
 ) -> None:
     """Analyze a measured replay on a CPU. Reads the measurements in replay/MODEL/states; writes replay/MODEL/PART.parquet."""
     set_threads(threads)
-    from stair.stages.replay.analyze import analyze
+    from stair.stages.replay import stage
 
     job = open_job(run, "replay_statistics", inputs, model=model, part=part)
-    analyze(job.config, job.paths, model, part)
+    stage.analyze(job.config, job.paths, model, part)
     job.record([job.paths.replay_statistics(model, part)])

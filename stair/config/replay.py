@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
 from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text
 from stair.config.replay_analysis import ReplayAnalysis
 
@@ -57,36 +57,66 @@ class Replay(Strict):
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
     analysis: ReplayAnalysis | None = Field(None, description="The statistics; null: none.")
 
-    def sizes(self) -> Sizes:
-        """The sizes as the library takes them.
-
-        Raises:
-            ValueError: no data can meet them together.
-        """
-        first, second = (
-            GroupSizes(
-                Sources(**group.history_coverage.model_dump()),
-                Sources(**group.problem_coverage.model_dump(exclude={"blocks"})),
-                group.problem_coverage.blocks,
-            )
-            for group in self.groups
-        )
-        return Sizes(
-            self.depth,
-            self.batch_problems,
-            Crossed(**self.history_coverage.model_dump()),
-            Crossed(**self.problem_coverage.model_dump()),
-            (first, second),
-        )
-
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
-        self.sizes()
+        for contradiction in self._contradictions():
+            raise ValueError(contradiction)
         return self
 
-    @model_validator(mode="after")
-    def _analysis_fits(self) -> Self:
+    def _contradictions(self) -> Iterator[str]:
+        """Numbers that no data can meet together."""
+        many, few = self.history_coverage, self.problem_coverage
+        if many.current_problems > few.current_problems:
+            yield (
+                f"history_coverage.current_problems is {many.current_problems}, but it is a part of problem_coverage's: "
+                f"at most {few.current_problems}"
+            )
+        if few.histories > many.histories:
+            yield (
+                f"problem_coverage.histories is {few.histories}, but it is a part of history_coverage's: "
+                f"at most {many.histories}"
+            )
+        for number, group in enumerate(self.groups, start=1):
+            for contradiction in self._contradictions_of(group):
+                yield f"group {number}: {contradiction}"
         if self.analysis is not None:
-            for contradiction in self.analysis.contradictions(self.problem_coverage.current_problems):
-                raise ValueError(f"analysis.{contradiction}")
-        return self
+            for contradiction in self.analysis.contradictions(few.current_problems):
+                yield f"analysis.{contradiction}"
+
+    def _contradictions_of(self, group: ReplayGroup) -> Iterator[str]:
+        whole, part = group.history_coverage, group.problem_coverage
+        if part.sessions > whole.sessions:
+            yield f"problem_coverage has {part.sessions} sessions of {whole.sessions} in history_coverage"
+        if part.source_problems > whole.source_problems:
+            yield (
+                f"problem_coverage has {part.source_problems} source problems of {whole.source_problems} in "
+                "history_coverage"
+            )
+        for name, sources, crossed in (
+            ("history_coverage", whole, self.history_coverage),
+            ("problem_coverage", part, self.problem_coverage),
+        ):
+            most = self.depth * sources.sessions
+            if not self.depth <= sources.source_problems <= most:
+                yield (
+                    f"{name}: {sources.sessions} sessions have {self.depth} to {most} source problems, "
+                    f"not {sources.source_problems}"
+                )
+            if crossed.histories < sources.sessions:
+                yield (
+                    f"{sources.sessions} sessions need at least {sources.sessions} histories in {name}, one of each; "
+                    f"there are {crossed.histories}"
+                )
+        if part.blocks > part.sessions:
+            yield f"{part.sessions} sessions are at most {part.sessions} blocks, not {part.blocks}"
+        # Every further session of a block shares at least one source problem with it.
+        if part.source_problems > (most := self.depth * part.sessions - (part.sessions - part.blocks)):
+            yield (
+                f"{part.sessions} sessions in {part.blocks} blocks have at most {most} source problems, "
+                f"not {part.source_problems}"
+            )
+        if part.source_problems < (least := self.depth * part.blocks):
+            yield f"{part.blocks} blocks have at least {least} source problems, not {part.source_problems}"
+        rest, added = whole.sessions - part.sessions, whole.source_problems - part.source_problems
+        if added > (most := self.depth * rest):
+            yield (f"the {rest} sessions of history_coverage alone add at most {most} source problems, not {added}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,59 +14,51 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
+from stair.config.backbones import TinyBackbone
 from stair.method.storage import share
 from stair.models.architectures import FILES
 from stair.models.turn_markers import TurnMarkers
 from stair.records.text_tables import csv_table
-from stair.tiny.conversations import BackbonePrompts, Encoder, Example, Mixture, conversation
+from stair.tiny.conversations import BackbonePrompts, Example, Mixture, conversation, encode
 from stair.tiny.problems import seeded
-from stair.tiny.small_architectures import Shape, build, short_chunks
+from stair.tiny.small_architectures import build, short_chunks
 from stair.tiny.tokenizer import END_OF_TEXT, save_tokenizer, train_tokenizer
 
 _CHUNK = 256  # conversations drawn, sorted by length and cut into batches together
 _TOKENIZER_TEXTS = 2000
+_VOCABULARY = 768
+_WARMUP = 30  # updates up to the peak learning rate, which then falls linearly to zero
 
 
 @dataclass(frozen=True)
 class BackboneSpec:
-    """Everything that a backbone's bytes depend on, besides the machine and its number of threads.
+    """Everything that a backbone's bytes depend on, besides the machine and its number of threads."""
 
-    ``shape`` is the network; ``steps`` updates of about ``batch_tokens`` padded tokens each; ``learning_rate`` is the
-    peak, reached after ``warmup`` updates and falling linearly to zero; ``seed`` is a name.
-    """
-
-    shape: Shape
+    tiny: TinyBackbone
     thinking: bool
     prompts: BackbonePrompts
     seed: str
-    steps: int
-    batch_tokens: int = 512
-    learning_rate: float = 3e-3
-    warmup: int = 30
-    weight_decay: float = 0.0
-    vocabulary: int = 768
-    mixture: Mixture = field(default_factory=Mixture)
 
     @property
     def markers(self) -> TurnMarkers:
         """The architecture's markers of turns."""
-        markers: TurnMarkers = FILES[self.shape.architecture].MARKERS
+        markers: TurnMarkers = FILES[self.tiny.architecture].MARKERS
         return markers
 
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch_tokens", "learning_rate"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} of a backbone must be positive, got {getattr(self, name)}")
+    @property
+    def mixture(self) -> Mixture:
+        """The conversations that the backbone is trained on."""
+        return Mixture.usual(self.thinking)
 
 
 def train_backbone(
-    out_dir: Path, *, spec: BackboneSpec, on_progress: Callable[[int, int], None] = lambda step, total: None
+    out_dir: Path, spec: BackboneSpec, on_step: Callable[[int], None] = lambda step: None
 ) -> dict[str, Any]:
     """Train the backbone that ``spec`` describes and write it to ``out_dir`` (created; files are overwritten).
 
     Writes ``model.safetensors`` (trained in FP32, rounded to BF16 at the end), ``config.json``, ``generation_config.json``,
     the tokenizer's files, ``chat_template.jinja`` and ``training_curve.csv``; the same bytes for one ``spec`` and thread
-    count on one machine. ``on_progress(step, total)`` is called after each update. Torch's global generator stays unchanged.
+    count on one machine. ``on_step(step)`` is called after each update. Torch's global generator stays unchanged.
 
     Returns the measurements ``parameters``, ``tokens``, ``target_tokens``, ``final_loss`` (mean cross-entropy in
     nats over the last tenth of the updates), ``seconds``, ``threads``.
@@ -76,9 +69,9 @@ def train_backbone(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seeded("initialisation", spec.seed).getrandbits(63))
         pad, end = (tokenizer.get_vocab()[token] for token in (END_OF_TEXT, spec.markers.end))
-        model = build(spec.shape, len(tokenizer), (pad, end))
+        model = build(spec.tiny, len(tokenizer), (pad, end))
         with short_chunks():
-            curve = _fit(model, _batches(spec, tokenizer), spec, on_progress)
+            curve = _fit(model, _batches(spec, tokenizer), spec.tiny, on_step)
     model.generation_config = GenerationConfig(
         do_sample=True, eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id
     )
@@ -98,11 +91,6 @@ def train_backbone(
     }
 
 
-def within_bounds(accuracies: Mapping[str, float], low: float = 0.15, high: float = 0.95) -> list[str]:
-    """The names whose accuracy (a fraction) is not a number in ``[low, high]``, in the mapping's order."""
-    return [name for name, accuracy in accuracies.items() if not low <= accuracy <= high]
-
-
 def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
     # Half of the text is multiple choice, so that the names among the options become single tokens.
     mixture = replace(spec.mixture, choice=0.5)
@@ -112,22 +100,21 @@ def _tokenizer(spec: BackboneSpec) -> PreTrainedTokenizerFast:
         for message in conversation(spec.prompts, mixture, spec.thinking, spec.seed, "tokenizer", index)
     )
     texts = (piece for turn in turns for piece in (turn, "user\n", "assistant\n"))
-    return train_tokenizer(texts, vocabulary=spec.vocabulary, thinking=spec.thinking, markers=spec.markers)
+    return train_tokenizer(texts, vocabulary=_VOCABULARY, thinking=spec.thinking, markers=spec.markers)
 
 
 def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator[tuple[Tensor, Tensor]]:
     """Endless batches of similar length: ids int64 ``[rows, tokens]``, right-padded, and targets bool, same shape."""
-    encoder = Encoder(tokenizer, spec.thinking, spec.markers)
     chunk, batch = 0, 0
     while True:
         names = range(chunk * _CHUNK, (chunk + 1) * _CHUNK)
-        single_turn = batch < spec.mixture.single_turn_start * spec.steps
+        single_turn = batch < spec.mixture.single_turn_start * spec.tiny.steps
         mixture = replace(spec.mixture, turns=(1, 0, 0, 0)) if single_turn else spec.mixture
         drawn = [conversation(spec.prompts, mixture, spec.thinking, spec.seed, index) for index in names]
-        examples = sorted(encoder.encode(drawn), key=lambda example: len(example.ids))
+        examples = sorted(encode(tokenizer, spec.markers, spec.thinking, drawn), key=lambda example: len(example.ids))
         groups: list[list[Example]] = [[]]
         for example in examples:
-            if len(example.ids) * (len(groups[-1]) + 1) > spec.batch_tokens and groups[-1]:
+            if len(example.ids) * (len(groups[-1]) + 1) > spec.tiny.batch_tokens and groups[-1]:
                 groups.append([])
             groups[-1].append(example)
         seeded("batches", spec.seed, chunk).shuffle(groups)
@@ -143,24 +130,16 @@ def _batches(spec: BackboneSpec, tokenizer: PreTrainedTokenizerFast) -> Iterator
         chunk += 1
 
 
-def _rate(spec: BackboneSpec, step: int) -> float:
-    """Linear warm-up within a linear fall to zero."""
-    return spec.learning_rate * min(1.0, (step + 1) / spec.warmup) * (1 - step / spec.steps)
-
-
 def _fit(
-    model: Any, batches: Iterator[tuple[Tensor, Tensor]], spec: BackboneSpec, on_progress: Callable[[int, int], None]
+    model: Any, batches: Iterator[tuple[Tensor, Tensor]], tiny: TinyBackbone, on_step: Callable[[int], None]
 ) -> list[dict[str, Any]]:
     model.train()
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": spec.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=spec.learning_rate, betas=(0.9, 0.98), fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    (group,) = optimizer.param_groups
     curve: list[dict[str, Any]] = []
-    for step in range(spec.steps):
-        ids, targets = next(batches)
-        for group in optimizer.param_groups:
-            group["lr"] = _rate(spec, step)
+    for step, (ids, targets) in enumerate(islice(batches, tiny.steps)):
+        # A linear warm-up within a linear fall to zero.
+        group["lr"] = tiny.learning_rate * min(1.0, (step + 1) / _WARMUP) * (1 - step / tiny.steps)
         # No attention mask: the padding is on the right, and causal layers hide it from real tokens.
         hidden = model.model(input_ids=ids, use_cache=False).last_hidden_state
         chosen = targets[:, 1:]
@@ -173,11 +152,11 @@ def _fit(
             {
                 "step": step + 1,
                 "loss": loss.item(),
-                "learning_rate": _rate(spec, step),
+                "learning_rate": group["lr"],
                 "tokens": ids.numel(),
                 "target_tokens": int(chosen.sum()),
             }
         )
-        on_progress(step + 1, spec.steps)
+        on_step(step + 1)
     model.eval()
     return curve

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import NamedTuple
 
 from transformers import PreTrainedTokenizerFast
 
-from stair.core import PLACEHOLDER, user_message
-from stair.models.turn_markers import CHATML, TurnMarkers
+from stair.core import user_message
+from stair.models.turn_markers import TurnMarkers
 from stair.tiny.problems import Problem, draw, lettered, seeded
 
 Message = dict[str, str]
@@ -29,11 +30,6 @@ class BackbonePrompts:
     training: str
     mathematical: str
     choice: str
-
-    def __post_init__(self) -> None:
-        for name, text in vars(self).items():
-            if text.count(PLACEHOLDER) != 1:
-                raise ValueError(f"the {name} prompt must contain {PLACEHOLDER} exactly once: {text!r}")
 
 
 @dataclass(frozen=True)
@@ -94,41 +90,31 @@ def response(problem: Problem, rng: Random, mixture: Mixture) -> str:
     return f"{steps}\n</think>\n\n\\boxed{{{problem.answer}}}"
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(NamedTuple):
     """One training sequence: token ids, and for each whether it is a target (a response's tokens, end marker too)."""
 
     ids: list[int]
     targets: list[bool]
 
 
-class Encoder:
-    """Renders conversations with the tokenizer's template and marks what is learned.
+def encode(
+    tokenizer: PreTrainedTokenizerFast, markers: TurnMarkers, thinking: bool, conversations: Sequence[list[Message]]
+) -> list[Example]:
+    """Conversations in the tokenizer's template, with the tokens that are learned.
 
     Without thinking, every response of a conversation is a target. With thinking, a response's own thinking is absent
     from the history of the turns after it, so only the last response is.
     """
-
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, thinking: bool, markers: TurnMarkers = CHATML) -> None:
-        self._tokenizer = tokenizer
-        self._thinking = thinking
-        self._header: list[int] = tokenizer.encode(markers.header("assistant"), add_special_tokens=False)
-        self._end = tokenizer.get_vocab()[markers.end]
-
-    def render(self, conversations: Sequence[list[Message]]) -> list[str]:
-        return [str(self._tokenizer.apply_chat_template(messages, tokenize=False)) for messages in conversations]
-
-    def encode(self, conversations: Sequence[list[Message]]) -> list[Example]:
-        encodings = self._tokenizer(self.render(conversations), add_special_tokens=False)["input_ids"]
-        return [Example(ids, self._targets(ids)) for ids in encodings]
-
-    def _targets(self, ids: list[int]) -> list[bool]:
-        header, width = self._header, len(self._header)
+    header: list[int] = tokenizer.encode(markers.header("assistant"), add_special_tokens=False)
+    end_id, width = tokenizer.get_vocab()[markers.end], len(header)
+    texts = [str(tokenizer.apply_chat_template(messages, tokenize=False)) for messages in conversations]
+    examples = []
+    for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]:
         starts = [i + width for i in range(len(ids) - width) if ids[i : i + width] == header]
         targets = [False] * len(ids)
-        for start in starts[-1:] if self._thinking else starts:
+        for start in starts[-1:] if thinking else starts:
             # The generation prefix of a thinking model supplies `<think>` and its line end.
-            begin = start + 2 if self._thinking else start
-            for i in range(begin, ids.index(self._end, start) + 1):
-                targets[i] = True
-        return targets
+            begin, end = start + 2 if thinking else start, ids.index(end_id, start) + 1
+            targets[begin:end] = [True] * (end - begin)
+        examples.append(Example(ids, targets))
+    return examples

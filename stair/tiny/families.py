@@ -7,13 +7,12 @@ two minutes, and not all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """A drawn problem: the text, the worked steps, the answer, and for a multiple choice the wrong options."""
 
     text: str
@@ -22,8 +21,7 @@ class Draft:
     incorrect: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """A subject (as MATH-500 has one for each problem) and the draw."""
 
     subject: str

@@ -89,11 +89,7 @@ def _dapo_row(text: str, problem: Problem, index: str) -> dict[str, Any]:
 
 
 def write_benchmark(path: Path, key: str, count: int) -> None:
-    """Writes a benchmark's file in the schema of the real one.
-
-    Raises:
-        ValueError: the benchmark has no generator.
-    """
+    """Writes a benchmark's file in the schema of the real one."""
     problems = benchmark_problems(key, count)
     if key == "math500":
         _write_jsonl(

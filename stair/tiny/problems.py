@@ -55,21 +55,15 @@ def seeded(*names: object) -> random.Random:
 
 
 def draw(profile: str, *names: object) -> Problem:
-    """The problem of a profile that belongs to `names`.
-
-    Raises:
-        ValueError: the profile does not exist.
-    """
-    if profile not in PROFILES:
-        raise ValueError(f"problems for '{profile}' cannot be generated; there are: {', '.join(PROFILES)}")
+    """The problem of a profile that belongs to `names`."""
     rng = seeded(profile, *names)
     weights = PROFILES[profile]
     while True:
         family = rng.choices(list(weights), list(weights.values()))[0]
-        chosen = (CHOICE_FAMILIES if family in CHOICE_FAMILIES else FAMILIES)[family]
+        chosen = (FAMILIES | CHOICE_FAMILIES)[family]
         draft = chosen.draw(rng)
         if profile not in _SHARED or profile == _SHARED[hashlib.sha256(draft.text.encode()).digest()[0] % len(_SHARED)]:
-            return Problem(family, chosen.subject, draft.text, draft.steps, draft.answer, draft.incorrect)
+            return Problem(family, chosen.subject, *draft)
 
 
 def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:

@@ -29,7 +29,6 @@ class Trained:
 
     name: str
     """Its folder in `backbones/`."""
-    label: str
     folder: Path
     digest: str
     """The `model_revision` of its folder."""
@@ -38,12 +37,8 @@ class Trained:
     @property
     def last(self) -> dict[str, Any]:
         """The measurements of the kept seed."""
-        tried: list[dict[str, Any]] = self.manifest.get("tried", [])
-        if not tried:
-            raise ValueError(
-                f"{self.folder / 'manifest.json'} has no key 'tried'; `make tiny-backbones` trains the backbone again"
-            )
-        return tried[-1]
+        last: dict[str, Any] = self.manifest["tried"][-1]
+        return last
 
     @property
     def accuracies(self) -> dict[str, dict[str, float]]:
@@ -69,10 +64,9 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
         folder = require_folder(paths.backbone(key), f"models.{key}")
         backbones.append(
             Trained(
-                name=_folder_name(settings.label),
-                label=settings.label,
+                name=settings.label.lower().replace(" ", "-"),
                 folder=folder,
-                digest=_digest(folder),
+                digest=model_revision(folder, None),
                 manifest=read_mapping(folder / "manifest.json"),
             )
         )
@@ -86,7 +80,7 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
 def shipped_digests() -> dict[str, str]:
     """The digest of each shipped backbone, computed from its files."""
     folders = sorted(path.parent for path in FOLDER.glob("*/config.json"))
-    return {folder.name: _digest(folder) for folder in folders}
+    return {folder.name: model_revision(folder, None) for folder in folders}
 
 
 def ship(backbones: list[Trained]) -> None:
@@ -117,14 +111,6 @@ def ship(backbones: list[Trained]) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     write_json(FOLDER / DIGESTS, {"embedded_version": EMBEDDED_VERSION, "digests": digests})
     write_text_if_changed(FOLDER / "README.md", _card(backbones))
-
-
-def _digest(folder: Path) -> str:
-    return model_revision(folder, None)
-
-
-def _folder_name(label: str) -> str:
-    return label.lower().replace(" ", "-")
 
 
 def _card(backbones: list[Trained]) -> str:

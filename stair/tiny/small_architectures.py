@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,43 +11,23 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.qwen3_5 import Qwen3_5ForCausalLM, Qwen3_5TextConfig, modeling_qwen3_5
 
+from stair.config.backbones import TinyBackbone
 from stair.models.architectures import FILES
 
+_ROPE_THETA = 10_000.0
+_MAX_POSITIONS = 4096
+_LINEAR_HEADS, _LINEAR_HEAD_DIM = 2, 16
+"""Of Gated DeltaNet's keys, and of its values."""
+_NORM_GAIN = 1.5
+"""With unit norms the attention logits of a 16-dimensional head cannot exceed 4, too flat to copy a token."""
 
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a backbone. ``linear_*`` and ``rotary_fraction`` are read by ``qwen3_5`` alone.
 
-    ``qwen3_5`` has full attention, with an output gate, in every fourth layer (3, 7, 11, ... from zero) and Gated
-    DeltaNet in the others; its rotary embedding turns the first ``rotary_fraction`` of a head's dimensions.
+def build(shape: TinyBackbone, vocabulary: int, special: Sequence[int]) -> Any:
+    """A freshly initialised causal language model, fp32; ``special`` holds the ids of padding and end of turn.
+
+    ``qwen3_5`` has full attention, with an output gate, in every fourth layer (3, 7, 11, ... from zero) and Gated DeltaNet in
+    the others; its rotary embedding turns the first quarter of a head's dimensions.
     """
-
-    architecture: str
-    layers: int = 12
-    hidden_size: int = 64
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 16
-    ffn: int = 192
-    tie_embeddings: bool = True
-    max_positions: int = 4096
-    rope_theta: float = 10_000.0
-    rotary_fraction: float = 0.25
-    linear_key_heads: int = 2
-    linear_value_heads: int = 2
-    linear_head_dim: int = 16
-
-    def __post_init__(self) -> None:
-        if self.architecture not in FILES:
-            raise ValueError(f"architecture must be one of {', '.join(FILES)}, not {self.architecture!r}")
-        if self.layers < 12:
-            raise ValueError(f"a backbone needs at least 12 layers for the controlled layers, got {self.layers}")
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-
-
-def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
-    """A freshly initialised causal language model, fp32; ``special`` holds the ids of padding and end of turn."""
     pad, end = special
     common: dict[str, Any] = {
         "vocab_size": vocabulary,
@@ -58,36 +37,36 @@ def build(shape: Shape, vocabulary: int, special: Sequence[int]) -> Any:
         "num_attention_heads": shape.heads,
         "num_key_value_heads": shape.kv_heads,
         "head_dim": shape.head_dim,
-        "tie_word_embeddings": shape.tie_embeddings,
-        "max_position_embeddings": shape.max_positions,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": _MAX_POSITIONS,
         "initializer_range": shape.hidden_size**-0.5,
         "eos_token_id": end,
         "pad_token_id": pad,
         "bos_token_id": None,
         "dtype": "float32",
     }
-    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": shape.rope_theta}
+    rope: dict[str, Any] = {"rope_type": "default", "rope_theta": _ROPE_THETA}
     if shape.architecture != "qwen3_5":
         model_type = FILES[shape.architecture].MODEL_TYPES[0]
         config = AutoConfig.for_model(model_type, **common, rope_parameters=rope)
-        return _initialised(AutoModelForCausalLM.from_config(config), shape, gain=1.5)
+        return _initialised(AutoModelForCausalLM.from_config(config), _NORM_GAIN)
     hybrid = Qwen3_5TextConfig(
         **common,
-        rope_parameters={**rope, "partial_rotary_factor": shape.rotary_fraction},
-        linear_num_key_heads=shape.linear_key_heads,
-        linear_num_value_heads=shape.linear_value_heads,
-        linear_key_head_dim=shape.linear_head_dim,
-        linear_value_head_dim=shape.linear_head_dim,
+        rope_parameters={**rope, "partial_rotary_factor": 0.25},
+        linear_num_key_heads=_LINEAR_HEADS,
+        linear_num_value_heads=_LINEAR_HEADS,
+        linear_key_head_dim=_LINEAR_HEAD_DIM,
+        linear_value_head_dim=_LINEAR_HEAD_DIM,
     )
-    return _initialised(Qwen3_5ForCausalLM(hybrid), shape, gain=1.5)
+    # Qwen3.5's norm multiplies by one plus its weight.
+    return _initialised(Qwen3_5ForCausalLM(hybrid), _NORM_GAIN - 1.0)
 
 
-def _initialised(model: Any, shape: Shape, *, gain: float) -> Any:
-    """``model`` with starting values from which a few hundred updates suffice.
+def _initialised(model: Any, norm: float) -> Any:
+    """``model`` with starting values from which a few hundred updates suffice; ``norm`` is that of query and key norms.
 
     A token's own embedding must not drown in what twelve fresh blocks add to the residual stream, so embeddings start
-    at twice the usual scale and the blocks' outputs at half of it. With unit norms the attention logits of a
-    16-dimensional head cannot exceed 4, too flat to copy a token, so the query and key norms start at ``gain``.
+    at twice the usual scale and the blocks' outputs at half of it.
     """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -96,8 +75,7 @@ def _initialised(model: Any, shape: Shape, *, gain: float) -> Any:
             elif name.endswith(("o_proj.weight", "out_proj.weight", "down_proj.weight")):
                 parameter.mul_(0.5)
             elif name.endswith(("q_norm.weight", "k_norm.weight")):
-                # Qwen3.5's norm multiplies by one plus its weight.
-                parameter.fill_(gain - 1.0 if shape.architecture == "qwen3_5" else gain)
+                parameter.fill_(norm)
             elif name.endswith("A_log"):
                 # Transformers' start forgets within a token; with this one the heads remember for 1 to 170 tokens.
                 parameter.copy_(torch.linspace(-4.0, 1.0, parameter.numel()))

@@ -17,11 +17,9 @@ import yaml
 
 from stair.config.resolve import resolve
 from stair.pipeline.planning.run_plan import response_bytes
-from stair.stages.replay.batch_files import replay_bytes
 from tests.models.hub_server import Hub, Repository, serving
 from tests.models.test_fetch import NEW, fetch, run_folder
 from tests.programs import needs
-from tests.replay.test_sizes import paper as paper_replay
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -372,9 +370,3 @@ def test_partitions(own_model: Path, tmp_path: Path, gres: str) -> None:
 
 
 # ---------------------------------------------------------------- a replay's size
-
-
-def test_a_replays_size_without_its_design() -> None:
-    """The sizes of the configuration give the bytes of the design that follows from them."""
-    settings, shapes, units = paper_replay()
-    assert replay_bytes(settings, shapes) == shapes.nbytes(units)

@@ -9,37 +9,30 @@ from typing import Any
 import pytest
 import yaml
 
-from stair.config.crossed_sizes import Crossed, GroupSizes, Sizes, Sources
+from stair.config.replay import CrossedSizes
 from stair.config.resolve import ConfigError, dump, merge, resolve, validate
-from tests.replay.design_rules import sizes_of
+from tests.replay.design_rules import replay_of
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_papers_sizes() -> None:
-    assert sizes_of("paper") == Sizes(
-        depth=3,
-        batch_problems=16,
-        history_coverage=Crossed(current_problems=64, histories=128),
-        problem_coverage=Crossed(current_problems=128, histories=32),
-        groups=(
-            GroupSizes(Sources(sessions=33, source_problems=81), Sources(sessions=25, source_problems=67), blocks=17),
-            GroupSizes(Sources(sessions=32, source_problems=83), Sources(sessions=23, source_problems=63), blocks=17),
-        ),
-    )
+    replay = replay_of("paper")
+    assert (replay.depth, replay.batch_problems) == (3, 16)
+    assert replay.history_coverage == CrossedSizes(current_problems=64, histories=128)
+    assert replay.problem_coverage == CrossedSizes(current_problems=128, histories=32)
+    assert [tuple(group.history_coverage.model_dump().values()) for group in replay.groups] == [(33, 81), (32, 83)]
+    assert [tuple(group.problem_coverage.model_dump().values()) for group in replay.groups] == [
+        (25, 67, 17),
+        (23, 63, 17),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("run", "history_coverage", "problem_coverage", "sessions"),
-    [("tiny", Crossed(16, 32), Crossed(32, 16), 8), ("smoke", Crossed(2, 4), Crossed(4, 2), 1)],
-)
-def test_the_embedded_runs_share_no_source_problem_between_sessions(
-    run: str, history_coverage: Crossed, problem_coverage: Crossed, sessions: int
-) -> None:
-    sizes = sizes_of(run)
-    assert (sizes.history_coverage, sizes.problem_coverage) == (history_coverage, problem_coverage)
-    sources = Sources(sessions, 3 * sessions)
-    assert sizes.groups == (GroupSizes(sources, sources, blocks=sessions),) * 2
+@pytest.mark.parametrize(("run", "sessions"), [("tiny", 8), ("smoke", 1)])
+def test_the_embedded_runs_share_no_source_problem_between_sessions(run: str, sessions: int) -> None:
+    for group in replay_of(run).groups:
+        assert tuple(group.history_coverage.model_dump().values()) == (sessions, 3 * sessions)
+        assert tuple(group.problem_coverage.model_dump().values()) == (sessions, 3 * sessions, sessions)
 
 
 def test_a_run_without_a_replay_says_null() -> None:

@@ -29,7 +29,7 @@ from stair.paper.stage import build_figure
 from stair.paper.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
 from stair.paper.tidy import tidy_csv
 from stair.pipeline.inputs import RuleInputs
-from stair.stages.replay.analysis.block_intervals import Ends, no_interval
+from stair.stages.replay.analysis.block_intervals import Ends, block_interval
 from stair.stages.replay.analysis.decomposition import VIEWS
 from stair.stages.replay.analysis.geometry import WHITENED
 from stair.stages.replay.analysis.read_prediction import READS, SHUFFLED
@@ -264,7 +264,7 @@ def test_read_prediction_has_a_zero_line_and_points_of_both_directions(numbers: 
 @pytest.mark.parametrize("name", list(REPLAY_FIGURES))
 def test_missing_numbers_are_gaps_with_their_reason(name: str, config: Config) -> None:
     gap = "group 1: all histories are of one source block, and a pair of histories needs two"
-    numbers = numbers_of(config, all_statistics(ends=no_interval(1), gap=gap))
+    numbers = numbers_of(config, all_statistics(ends=block_interval(1.0, lambda: np.empty(0), 1), gap=gap))
     found = drawn(name, numbers, config)
     shown = " ".join(" ".join(lines(found)).split())
     if name in ("historical_computation", "neighborhood"):

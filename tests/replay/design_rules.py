@@ -7,26 +7,21 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
-from stair.config import resolve
-from stair.config.crossed_sizes import GroupSizes, Sizes, Sources
-from stair.stages.replay.design.crossed import Batch, Coverage, Design, Group
+from stair.config.replay import Replay, ReplayGroup, SourceSizes
+from stair.config.resolve import resolve
+from stair.stages.replay.design.crossed import Coverage, Design
 
 Sessions = Mapping[str, Sequence[str]]
 Samples = Mapping[str, Sequence[int]]
-Replay = tuple[str, str, int, int]
+Cell = tuple[str, str, int, int]
 """A current problem, a session, a sample and a depth."""
 
 
-def all_batches(group: Group) -> list[Batch]:
-    """A group's batches, by history."""
-    return [batch for history in group.history_coverage.histories for batch in group.batches_of(history)]
-
-
-def sizes_of(run: str) -> Sizes:
-    """The sizes that a run's configuration gives to the design."""
+def replay_of(run: str) -> Replay:
+    """The replay of a run's configuration."""
     replay = resolve(Path(__file__).parents[2], {"run": run}).replay
     assert replay is not None
-    return replay.sizes()
+    return replay
 
 
 def blocks_of(members: Sequence[tuple[str, int]], sessions: Sessions, depth: int) -> set[frozenset[tuple[str, int]]]:
@@ -46,14 +41,14 @@ def blocks_of(members: Sequence[tuple[str, int]], sessions: Sessions, depth: int
     return {frozenset(m for m in members if label[m] == one) for one in set(label.values())}
 
 
-def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Sizes) -> list[str]:
+def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Replay) -> list[str]:
     """What a design does wrong, in words."""
     violations = []
     everything = {problem for problems in sessions.values() for problem in problems}
     currents: list[set[str]] = []
     pools: list[set[str]] = []
-    wanted: set[Replay] = set()
-    batched: list[Replay] = []
+    wanted: set[Cell] = set()
+    batched: list[Cell] = []
     references: Counter[str] = Counter()
     for number, (group, asked) in enumerate(zip(design.groups, sizes.groups, strict=True), start=1):
         here = f"group {number}"
@@ -71,31 +66,29 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Si
                         f"{here}: a problem is current after {history.name}, which has it, at depth {depth}"
                     )
                 wanted.update((problem, history.session, history.sample, depth) for problem in coverage.problems)
-        batches = all_batches(group)
+        batches = [batch for of_history in design.batches() for batch in of_history if batch.group == number]
         for batch in batches:
-            assert batch.history is not None
+            if not 1 <= len(batch.problems) <= sizes.batch_problems:
+                violations.append(f"{here}: a batch of {len(batch.problems)}")
+            if batch.history is None:
+                references.update(batch.problems)
+                continue
             session, sample = batch.history.session, batch.history.sample
             for depth in range(1, sizes.depth + 1):
                 batched += [(problem, session, sample, depth) for problem in batch.problems]
-            if not 1 <= len(batch.problems) <= sizes.batch_problems:
-                violations.append(f"{here}: a batch of {len(batch.problems)}")
-        if len({(b.history, b.number) for b in batches}) != len(batches):
+        if len({batch.name for batch in batches}) != len(batches):
             violations.append(f"{here}: two batches have one name")
         # A batch of a number is the same problems whatever the history: fixed by the design.
-        every = [*batches, *group.reference_batches()]
-        if len({(b.number, b.problems) for b in every}) != len({b.number for b in every}):
+        if len({(b.number, b.problems) for b in batches}) != len({b.number for b in batches}):
             violations.append(f"{here}: a batch depends on its history")
-        references.update(p for b in group.reference_batches() if b.history is None for p in b.problems)
     if currents[0] & currents[1]:
         violations.append("groups share current problems")
     if pools[0] & pools[1]:
         violations.append("groups share source problems")
     if references != Counter(currents[0] | currents[1]):
         violations.append("references are not one for each current problem")
-    cells = [(cell.problem, cell.history.session, cell.history.sample, cell.depth) for cell in design.cells()]
-    for name, replays in (("cells", cells), ("batches", batched)):
-        if len(replays) != len(wanted) or set(replays) != wanted:
-            violations.append(f"{name} are not the replays of both coverages, once each")
+    if len(batched) != len(wanted) or set(batched) != wanted:
+        violations.append("batches are not the replays of both coverages, once each")
     # Current problems: nobody's sources first.
     free = everything - pools[0] - pools[1]
     used = currents[0] | currents[1]
@@ -105,7 +98,7 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Si
 
 
 def _coverages(
-    design: Design, number: int, sessions: Sessions, samples: Samples, sizes: Sizes, asked: GroupSizes
+    design: Design, number: int, sessions: Sessions, samples: Samples, sizes: Replay, asked: ReplayGroup
 ) -> list[str]:
     violations = []
     group = design.groups[number - 1]
@@ -118,17 +111,15 @@ def _coverages(
         counts = (len(coverage.problems), len(coverage.histories))
         if counts != (crossed.current_problems, crossed.histories):
             violations.append(f"{name}: {counts[0]} x {counts[1]}")
-    if len(few.blocks) != asked.blocks:
-        violations.append(f"problem coverage has {len(few.blocks)} blocks, not {asked.blocks}")
+    if len(few.blocks) != asked.problem_coverage.blocks:
+        violations.append(f"problem coverage has {len(few.blocks)} blocks, not {asked.problem_coverage.blocks}")
     shared = set(product(many.problems, many.histories)) & set(product(few.problems, few.histories))
     if len(shared) != sizes.history_coverage.current_problems * sizes.problem_coverage.histories:
         violations.append(f"coverages share {len(shared)} cells a depth")
-    if set(product(group.shared.problems, group.shared.histories)) != shared:
-        violations.append("the shared sub-design is not what both coverages have")
     return violations
 
 
-def _coverage(coverage: Coverage, sessions: Sessions, samples: Samples, depth: int, asked: Sources) -> list[str]:
+def _coverage(coverage: Coverage, sessions: Sessions, samples: Samples, depth: int, asked: SourceSizes) -> list[str]:
     violations = []
     paths = [(history.session, history.sample) for history in coverage.histories]
     if len(set(paths)) != len(paths) or len(set(coverage.problems)) != len(coverage.problems):

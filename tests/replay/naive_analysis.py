@@ -57,10 +57,6 @@ def history_masses(masses: np.ndarray, layer: int, category: int) -> Vector:
     return [statistics.median(float(masses[x, h, layer, category]) for x in range(problems)) for h in range(histories)]
 
 
-def median_mass(masses: np.ndarray, layer: int, category: int) -> float:
-    return statistics.median(history_masses(masses, layer, category))
-
-
 def resampled(values: Sequence[float], blocks: Sequence[int], drawn: Sequence[int]) -> Vector:
     """The values of a resample's histories: all those of a block, as often as it is drawn; blocks by ascending label."""
     return [

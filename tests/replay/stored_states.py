@@ -67,7 +67,7 @@ class Stored:
         ]
 
 
-def stored(folder: Path, groups: list[Stored]) -> tuple[Crossing, Crossing]:
+def stored(folder: Path, groups: list[Stored]) -> list[Crossing]:
     """Writes the measurements, and gives both groups as the analysis reads them."""
     files, index = TensorFiles(folder / "states"), []
     for group in groups:
@@ -91,5 +91,4 @@ def stored(folder: Path, groups: list[Stored]) -> tuple[Crossing, Crossing]:
                 )  # fmt: skip
     write_table(folder / "cells.parquet", REPLAY_CELLS, index)
     states = ReplayStates(folder / "cells.parquet", folder / "states")
-    first, second = (Crossing.of(group.number, states, group.rows()) for group in groups)
-    return first, second
+    return [Crossing.of(group.number, states, group.rows()) for group in groups]

@@ -73,15 +73,6 @@ def test_tiled_equals_naive(dtype: torch.dtype, gated: bool, prefix: int, tile_b
     assert torch.equal(alone, masses)
 
 
-@pytest.mark.parametrize("token", range(*BODIES[0]))
-def test_the_masses_of_each_query_sum_to_one(token: int) -> None:
-    layer, kinds, weights, _ = drawn(40, torch.float64, False)
-    weights = torch.zeros_like(weights)
-    weights[:, token] = 1
-    masses, _ = attend(layer, Sources.of(kinds, torch.device("cpu")), weights)
-    assert (masses.sum(-1) - 1).abs().max() < 1e-12
-
-
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 def test_bf16_states_are_attended_in_fp32(gated: bool) -> None:
     layer, kinds, weights, projection = drawn(40, torch.bfloat16, gated)

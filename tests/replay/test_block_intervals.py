@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stair.stages.replay.analysis.block_intervals import BlockResamples, centered_interval, weighted_medians
-from stair.stages.replay.analysis.decomposition import decompose
-from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies
+from stair.stages.replay.analysis.block_intervals import BlockResamples, block_interval, weighted_medians
+from stair.stages.replay.analysis.decomposition import decompose, energy
+from stair.stages.replay.analysis.resampled_interaction import interaction_percentages
 from tests.replay import naive_analysis as naive
 
 
 def test_resamples_draw_whole_blocks() -> None:
     blocks = (7, 2, 2, 9, 7, 4, 5)
     resamples = BlockResamples(blocks, 400, ("seed", "group 1"))
-    assert resamples.count == 5 and resamples.suffice
+    assert resamples.count == 5
     assert (resamples.draws.sum(axis=1) == 5).all()
     # Ascending labels: 2, 4, 5, 7, 9.
     place = [3, 0, 0, 4, 3, 1, 2]
@@ -31,7 +31,7 @@ def test_medians_and_energies_are_those_of_copied_histories() -> None:
     cells = generator.normal(2, 1, (6, 5, 4))
     parts = decompose(cells)
     copies = np.array([[1, 1, 1, 1, 1], [0, 2, 1, 0, 3], [4, 0, 0, 0, 1]])
-    fractions = InteractionEnergies(parts.raw, parts.interaction).percentages(copies) / 100
+    fractions = interaction_percentages(parts.raw, parts.interaction, copies) / 100
     norms = np.linalg.norm(cells, axis=-1)
     medians = weighted_medians(norms, copies)
     for row, times in enumerate(copies):
@@ -39,23 +39,23 @@ def test_medians_and_energies_are_those_of_copied_histories() -> None:
         copied = [[cells[x, h].tolist() for h in listed] for x in range(6)]
         assert fractions[row] == pytest.approx(naive.interaction_fraction(copied), rel=1e-12)
         assert medians[row] == pytest.approx(naive.median_norm(copied), rel=1e-12)
-    assert fractions[0] == pytest.approx(parts.energy.interaction / parts.energy.total, rel=1e-12)
+    assert fractions[0] == pytest.approx(parts.energies()["interaction"] / energy(parts.raw), rel=1e-12)
 
 
 def test_an_interval_is_laid_about_the_number() -> None:
     resampled = np.linspace(10, 20, 1001)
-    ends = centered_interval(30.0, resampled, 10**6)
+    ends = block_interval(30.0, lambda: resampled, 10**6)
     assert (ends.low, ends.high) == (pytest.approx(25.25, abs=1e-3), pytest.approx(34.75, abs=1e-3))
-    few = centered_interval(30.0, resampled, 5)
+    few = block_interval(30.0, lambda: resampled, 5)
     assert few.low is not None and ends.low is not None and few.low < ends.low - 2
-    assert centered_interval(1.0, resampled, 5, (0, 100)).low == 0
+    assert block_interval(1.0, lambda: resampled, 5, (0, 100)).low == 0
 
 
 def test_too_few_blocks_are_not_resampled() -> None:
     def fails() -> np.ndarray:
         raise AssertionError("resampled")
 
-    ends = BlockResamples((1, 2, 3, 4), 100, ("seed",)).interval(1.0, fails)
+    ends = block_interval(1.0, fails, 4)
     assert ends == (None, None, "none: 4 source blocks, and an interval needs 5")
 
 
@@ -72,13 +72,12 @@ def test_intervals_cover_a_planted_energy_fraction() -> None:
         own *= np.sqrt(problems * hidden / np.square(own).sum())
         parts = decompose(own + noise)
         # What the means of 12 problems and 34 histories take from the interaction is given back.
-        fraction = parts.energy.interaction / parts.energy.total
+        fraction = parts.energies()["interaction"] / energy(parts.raw)
         estimate = fraction / (1 - 1 / problems) / (1 - 1 / 34)
-        energies = InteractionEnergies(parts.raw, parts.interaction)
         scale = estimate / fraction
         resamples = BlockResamples(blocks, 300, ("coverage",))
-        resampled = scale * energies.percentages(resamples.copies) / 100
-        ends = centered_interval(estimate, resampled, resamples.count)
+        resampled = scale * interaction_percentages(parts.raw, parts.interaction, resamples.copies) / 100
+        ends = block_interval(estimate, lambda numbers=resampled: numbers, resamples.count)
         assert ends.low is not None and ends.high is not None
         covered += ends.low <= truth <= ends.high
     assert covered / rounds > 0.88

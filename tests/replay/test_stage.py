@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
@@ -29,12 +29,12 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, 
 from stair.records.tables import read_table, write_table
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.measure import Replayer
+from stair.stages.replay.measure import replayed
 from stair.stages.replay.measurement.categories import label
 from stair.stages.replay.measurement.naive import measure_whole
 from stair.stages.replay.measurement.probe import Measured
 from stair.stages.replay.stage import _complete_paths
-from stair.stages.replay.states import CoverageName, ReplayStates
+from stair.stages.replay.states import ReplayStates
 from stair.stages.replay.study import ReplayStudy
 from tests.conftest import random_model
 from tests.faults.harness import Kill, forked
@@ -43,7 +43,6 @@ from tests.sealed import reseal
 
 pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
-COVERAGES: tuple[CoverageName, ...] = ("history_coverage", "problem_coverage")
 MEASURED = 1
 """The layer with reads; layer 3, the other full-attention layer of the hybrid model, is the last."""
 
@@ -92,7 +91,12 @@ def written_at(paths: RunPaths) -> dict[Path, int]:
 
 
 def test_every_prefix_with_the_sessions_next_problem_is_that_rows_prompt(finished: RunPaths) -> None:
+    """So saved answers are rendered as the evaluation renders them, and lengths count the whole prefix."""
     study = study_of(finished)
+    lengths = {
+        row["history"]: row["prefix_tokens"] for row in read_table(finished.replay_histories(MODEL), REPLAY_HISTORIES)
+    }
+    assert len(lengths) == 8
     problems: dict[str, list[str]] = defaultdict(list)
     for row in read_table(finished.evaluation_sessions("math500"), EVALUATION_SESSIONS):
         problems[row["session_id"]].append(row["problem_id"])
@@ -106,6 +110,8 @@ def test_every_prefix_with_the_sessions_next_problem_is_that_rows_prompt(finishe
         prompt = (*prefix.ids, *study.prompts.turn(row["problem_id"]).ids)
         assert len(prompt) == row["prompt_tokens"]
         assert ids_digest(prompt) == row["prompt_ids_sha256"]
+        if history.name in lengths:
+            assert len(prefix.ids) == lengths[history.name][depth - 1]
         compared += 1
     assert compared == 8 * 4 * 3  # sessions, paths, depths
 
@@ -118,36 +124,6 @@ def test_a_saved_prompt_that_the_prefix_does_not_begin_is_refused(copied: RunPat
     reseal(path)
     with pytest.raises(ValueError, match=r"first 2 turns of s-\w+-\d with its problem .* are not the prompt of turn 3"):
         replay(copied, "--design")
-
-
-def test_response_ids_never_enter_a_prefix(finished: RunPaths) -> None:
-    study = study_of(finished)
-    rows = {(r["session_id"], r["sample"], r["turn"]): r for r in read_table(finished.responses(*PLACE), RESPONSES)}
-    renderer = study.backbone.renderer
-    for group in study.design.groups:
-        for history in group.history_coverage.histories:
-            answers = [
-                renderer.visible_answer(rows[history.session, history.sample, turn]["response_ids"])
-                for turn in (1, 2, 3)
-            ]
-            users = [user_of(study, problem) for problem in history.sources]
-            for depth, source in enumerate(study.prompts.sources(history), start=1):
-                turns = [Exchange(*turn) for turn in zip(users[:depth], answers[:depth], strict=True)]
-                text = renderer.prompt_text(turns, "x")
-                header = text.rfind("<|im_start|>user\n")
-                assert source.ids == tuple(renderer.tokenizer.encode(text[:header], add_special_tokens=False))
-
-
-def test_history_lengths_count_the_whole_prefix(finished: RunPaths) -> None:
-    study = study_of(finished)
-    saved = {(r["session_id"], r["sample"], r["turn"]): r for r in read_table(finished.responses(*PLACE), RESPONSES)}
-    rows = list(read_table(finished.replay_histories(MODEL), REPLAY_HISTORIES))
-    assert len(rows) == 8
-    for row in rows:
-        for depth, tokens in enumerate(row["prefix_tokens"], start=1):
-            # The saved prompt of the next turn is the prefix and the current turn of that turn's problem.
-            following = saved[row["session_id"], row["sample"], depth + 1]
-            assert tokens == following["prompt_tokens"] - len(study.prompts.turn(following["problem_id"]).ids)
 
 
 def user_of(study: ReplayStudy, problem: str) -> str:
@@ -198,11 +174,11 @@ def test_the_size_that_is_printed_beforehand_is_that_of_the_tensors(
     copied: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = study_of(copied)
-    units = [unit for shared in study.histories() for unit in shared.units]
+    batches = [batch for of_history in study.design.batches() for batch in of_history]
     stored = sum(
         part.nbytes for path in copied.replay_states(MODEL).rglob("*.safetensors") for part in load_file(path).values()
     )
-    assert study.shapes.nbytes(units) == stored
+    assert study.shapes.nbytes(batches) == stored
     capsys.readouterr()
     replay(copied, "--design")
     printed = capsys.readouterr().out
@@ -262,34 +238,45 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float((np.linalg.norm(flat[0] - flat[1], axis=1) / np.linalg.norm(flat[1], axis=1)).max())
 
 
+def cells(paths: RunPaths) -> dict[tuple[Any, ...], np.ndarray]:
+    """Each cell's tensors, by its place in the design and the tensor's name."""
+    found = {}
+    for row in read_table(paths.replay_cells(MODEL), REPLAY_CELLS):
+        for name, part in load_file(paths.replay_states(MODEL) / row["file"]).items():
+            depth, _, kind = name.partition("/")
+            if int(depth) == row["depth"]:
+                own = part[row["row"]] if kind == "embedding" else part[:, row["row"]]
+                found[row["group"], row["history"], row["problem_id"], name] = own
+    return found
+
+
 def test_states_do_not_depend_on_the_batches(finished: RunPaths, copied: RunPaths) -> None:
     reconfigure(copied, batch_problems=3)
     replay(copied, "--design")
     replay(copied, "--shard", "0", "--of", "1")
     replay(copied, "--seal")
-    one, other = (ReplayStates(p.replay_cells(MODEL), p.replay_states(MODEL)) for p in (finished, copied))
-    for group, coverage in product((1, 2), COVERAGES):
-        assert one.problems(group, coverage) == other.problems(group, coverage)
-        for depth, name, layer in stored_layers(one, finished, coverage):
-            pair = [
-                states.cells(group, coverage, depth, name, layer) if depth
-                else states.references(group, coverage, name, layer)
-                for states in (one, other)
-            ]  # fmt: skip
-            assert np.linalg.norm(pair[0] - pair[1]) / np.linalg.norm(pair[1]) < 1e-5
+    one, other = cells(finished), cells(copied)
+    assert one.keys() == other.keys()
+    for key, own in one.items():
+        assert np.linalg.norm(own - other[key]) / np.linalg.norm(other[key]) < 1e-5, key
 
 
-def stored_layers(
-    states: ReplayStates, paths: RunPaths, coverage: CoverageName
-) -> Iterator[tuple[int, str, int | None]]:
-    """Depths, tensors and layers that a coverage has."""
-    full = len(study_of(paths).backbone.architecture.full_attention_layers)
-    yield 0, "embedding", None
-    for depth in range(states.depth + 1):
-        yield from ((depth, "block_outputs", layer) for layer in range(4))
-        yield from ((depth, "masses", layer) for layer in range(full))
-        if depth == 0 or (depth == states.depth and coverage == "problem_coverage"):
-            yield from ((depth, name, 0) for name in ("reads", "next_mlp"))
+def test_a_reader_gives_a_coverages_cells_in_the_order_of_the_design(finished: RunPaths) -> None:
+    states, of_cell = ReplayStates(finished.replay_cells(MODEL), finished.replay_states(MODEL)), cells(finished)
+    for group in study_of(finished).design.groups:
+        for name, coverage in (
+            ("history_coverage", group.history_coverage),
+            ("problem_coverage", group.problem_coverage),
+        ):
+            problems, histories = states.problems(group.number, name), states.histories(group.number, name)
+            assert problems == coverage.problems and histories == tuple(each.name for each in coverage.histories)
+            outputs = states.cells(group.number, name, 2, "block_outputs", 1)
+            references = states.references(group.number, name, "embedding", None)
+            for x, problem in enumerate(problems):
+                assert np.array_equal(references[x], of_cell[group.number, None, problem, "0/embedding"])
+                for h, history in enumerate(histories):
+                    expected = of_cell[group.number, history, problem, "2/block_outputs"][1]
+                    assert np.array_equal(outputs[x, h], expected)
 
 
 # ---------------------------------------------------------------- interruption and damage
@@ -302,8 +289,9 @@ def safetensor_points(points: list[str]) -> list[int]:
 
 @pytest.mark.parametrize("kept", [0, 5])
 def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_twice(
-    finished: RunPaths, copied: RunPaths, kept: int
+    finished: RunPaths, copied: RunPaths, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Progress, "FILE_SECONDS", 0.0)  # or a fast machine is killed before its second report
     forget_states(copied)
     shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
     shard = ("--shard", "0", "--of", "1")
@@ -313,6 +301,7 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert outcome.killed
     before = written_at(copied)
     assert len(before) == kept  # the open batch is lost, and no other
+    assert json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())["done"] == kept
     (unfinished,) = copied.replay_states(MODEL).rglob(".*.partial")
     for number in range(3):
         replay(copied, "--shard", str(number), "--of", "3")
@@ -322,27 +311,6 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert {path: after[path] for path in before} == before
     replay(copied, "--seal")
     assert contents(copied) == contents(finished)
-
-
-def test_a_resumed_shard_counts_from_what_is_kept(
-    copied: RunPaths, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So the estimate of the rest follows from this attempt's batches."""
-    monkeypatch.setattr(Progress, "FILE_SECONDS", 0.0)  # or a fast machine is killed before its second report
-    forget_states(copied)
-    shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
-    shard = ("--shard", "0", "--of", "1")
-    replaces = safetensor_points(forked(lambda folder: replay(RunPaths(folder), *shard), whole).points)
-    forked(lambda folder: replay(RunPaths(folder), *shard), copied.folder, Kill(replaces[9]))
-    cut = json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())
-    assert (cut["done"], cut["earlier_attempts"], cut["earlier_seconds"]) == (9, 0, 0.0)
-    capfd.readouterr()
-    replay(copied, *shard)
-    first, *_ = (line for line in capfd.readouterr().err.splitlines() if line.startswith("replay/"))
-    assert first.startswith(f"replay/{MODEL}/0: 10 of 16 batches")
-    told = json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())
-    assert (told["done"], told["fresh"], told["earlier_attempts"]) == (16, 16 - 9, 1)
-    assert told["earlier_seconds"] == cut["attempt_seconds"]
 
 
 def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
@@ -385,13 +353,12 @@ def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> 
 
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
     study = study_of(finished)
-    shared = study.histories()[0]
+    references = next(study.design.batches())
     model = study.backbone.network("cpu")
     weight = model.base_model.layers[2].mlp.down_proj.weight
     weight.data[0, 0] = torch.nan
-    replayer = Replayer(model, study.prompts, study.shapes, rows=2, columns=study.columns)
     with pytest.raises(ValueError, match="group-1/empty/0: 0/block_outputs contains a number that is not finite"):
-        next(replayer.replay(study.work(shared).sources, shared.units))
+        next(replayed(study, model, study.work(references)[0], references))
 
 
 # ---------------------------------------------------------------- refusals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -10,21 +11,20 @@ import numpy as np
 import pytest
 
 from stair.config.replay_analysis import ReplayAnalysis, Whitening
-from stair.config.resolve import resolve
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
-from stair.stages.replay.analysis.attention_masses import attention_statistics, of_replay
+from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
 from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import VIEWS, decompose
-from stair.stages.replay.analysis.geometry import WHITENED, Geometry, geometry_statistics
+from stair.stages.replay.analysis.geometry import WHITENED, Geometry
 from stair.stages.replay.analysis.neighborhoods import history_pairs
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
-from stair.stages.replay.analysis.read_prediction import READS, SHUFFLED, increment_statistics
+from stair.stages.replay.analysis.read_prediction import READS, RESAMPLED, SHUFFLED
 from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from tests.replay import naive_analysis as naive
-from tests.replay.small_run import ROOT
+from tests.replay.design_rules import replay_of
 from tests.replay.stored_states import DEPTH, Stored, stored
 
 KEYS = ReplayAnalysis(
@@ -36,7 +36,10 @@ KEYS = ReplayAnalysis(
     read_dimension=3,
     resamples=100,
 )
+REPLAY = replay_of("paper").model_copy(update={"layers": (0, 1), "analysis": KEYS})
+ARCHITECTURE = replace(describe(CONFIGS["qwen3-4b-instruct"]), layers=3, full_attention_layers=(0, 1, 2))
 BLOCKS = [[1, 1, 2, 3, 4, 5, 5, 6], [1, 2, 3, 4, 5, 6, 7]]
+Crossings = list[Crossing]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +48,19 @@ def groups() -> list[Stored]:
 
 
 @pytest.fixture(scope="module")
-def crossings(groups: list[Stored], tmp_path_factory: pytest.TempPathFactory) -> tuple[Crossing, Crossing]:
+def crossings(groups: list[Stored], tmp_path_factory: pytest.TempPathFactory) -> Crossings:
     return stored(tmp_path_factory.mktemp("states"), groups)
+
+
+@pytest.fixture(scope="module")
+def found(crossings: Crossings) -> list[Statistic]:
+    return statistics(crossings)
+
+
+def statistics(crossings: Crossings) -> list[Statistic]:
+    """All parts of the analysis."""
+    parts = (attention_masses, geometry, read_prediction)
+    return [each for part in parts for each in part.of_replay(crossings, ARCHITECTURE, REPLAY)]
 
 
 def number(statistics: list[Statistic], quantity: str, of: str = "", **keys: object) -> Statistic:
@@ -62,34 +76,34 @@ def cells_of(group: Stored, layer: int) -> list[list[naive.Vector]]:
     return naive.displacements(group.tensors["block_outputs"][layer], group.references["block_outputs"][layer])
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_masses_of_every_category_equal_the_loops(
-    place: int, groups: list[Stored], crossings: tuple[Crossing, Crossing]
-) -> None:
-    found = list(attention_statistics(crossings[place], range(3), {0, 1}, KEYS))
-    assert len(found) == 3 * 4
-    for layer in range(3):
-        for category in CATEGORIES:
-            check_masses(found, groups[place], crossings[place], layer, category, printed=layer < 2)
+def folds_of(geometry: Geometry) -> list[list[int]]:
+    return [fold.anchors.tolist() for fold in geometry.folds]
 
 
-def check_masses(
-    found: list[Statistic], group: Stored, crossing: Crossing, layer: int, category: str, *, printed: bool
-) -> None:
-    """A category's mass in a layer and its interval beside the loops; the earlier assistant's alone have intervals."""
-    one = number(found, "attention mass", category, layer=layer)
+def check_masses(found: list[Statistic], group: Stored, crossing: Crossing) -> None:
+    """Every category's mass in every layer and its interval beside the loops; the earlier assistant's alone have intervals."""
     # The loops have layers behind the histories.
     masses = group.tensors["masses"].transpose(1, 2, 0, 3)
-    by_history = [100 * mass for mass in naive.history_masses(masses, layer, CATEGORIES.index(category))]
-    assert one.value == pytest.approx(median(by_history), rel=1e-12)
-    if category != "assistant" or not printed:
-        assert one.ends is None
-        return
-    draws = crossing.resamples(KEYS.resamples, KEYS.seed).draws.tolist()
-    medians = [median(naive.resampled(by_history, group.blocks, drawn)) for drawn in draws]
-    low, high = naive.percentage_interval(median(by_history), medians, len(set(group.blocks)))
-    assert one.ends is not None
-    assert (one.ends.low, one.ends.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+    for layer in range(3):
+        for place, category in enumerate(CATEGORIES):
+            one = number(found, "attention mass", category, layer=layer, group=crossing.label)
+            by_history = [100 * mass for mass in naive.history_masses(masses, layer, place)]
+            assert one.value == pytest.approx(median(by_history), rel=1e-12)
+            if category != "assistant" or layer == 2:
+                assert one.ends is None
+                continue
+            draws = crossing.resamples(KEYS).draws.tolist()
+            medians = [median(naive.resampled(by_history, group.blocks, drawn)) for drawn in draws]
+            low, high = naive.percentage_interval(median(by_history), medians, len(set(group.blocks)))
+            assert one.ends is not None
+            assert (one.ends.low, one.ends.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
+
+
+def test_masses_of_every_category_equal_the_loops(
+    found: list[Statistic], groups: list[Stored], crossings: Crossings
+) -> None:
+    for group, crossing in zip(groups, crossings, strict=True):
+        check_masses(found, group, crossing)
 
 
 def test_the_interval_of_a_mass_is_within_0_and_100_percent(tmp_path: Path) -> None:
@@ -98,41 +112,35 @@ def test_the_interval_of_a_mass_is_within_0_and_100_percent(tmp_path: Path) -> N
     shares = np.array([0, 0, 0, 0.03, 0.9, 0.9, 0.9], np.float32)
     wide[1].tensors["masses"][..., CATEGORIES.index("assistant")] = shares
     crossing = stored(tmp_path, wide)[1]
-    found = list(attention_statistics(crossing, range(3), {0}, KEYS))
-    check_masses(found, wide[1], crossing, 0, "assistant", printed=True)
+    found = list(attention_masses.of_replay([crossing], ARCHITECTURE, REPLAY))
+    check_masses(found, wide[1], crossing)
     ends = number(found, "attention mass", "assistant", layer=0).ends
     assert ends is not None and (ends.low, ends.high) == (0, 100)
 
 
-def test_masses_with_intervals_are_those_of_the_first_and_the_reported_layer(
-    crossings: tuple[Crossing, Crossing],
-) -> None:
-    """Masses are stored by place among the full-attention layers, and named by the model's layer."""
-    hybrid = replace(describe(CONFIGS["qwen3.5-4b"]), full_attention_layers=(3, 7, 11))
-    settings = resolve(ROOT, {"run": "paper"}).replay
-    assert settings is not None
-    settings = settings.model_copy(
-        update={"layers": (7, 3), "analysis": KEYS.model_copy(update={"reported_layer": 11})}
-    )
-    found = list(of_replay(crossings, hybrid, settings))
-    assert {(each.group, each.layer) for each in found if each.ends is not None} == {
+def test_masses_are_named_by_the_models_layer(found: list[Statistic], crossings: Crossings) -> None:
+    """They are stored by place among the full-attention layers."""
+    hybrid = replace(ARCHITECTURE, full_attention_layers=(3, 7, 11))
+    settings = REPLAY.model_copy(update={"layers": (7, 3), "analysis": KEYS.model_copy(update={"reported_layer": 11})})
+    named = list(attention_masses.of_replay(crossings, hybrid, settings))
+    assert {(each.group, each.layer) for each in named if each.ends is not None} == {
         (group, layer) for group in ("group 1", "group 2") for layer in (7, 11)
     }
-    by_place = list(attention_statistics(crossings[0], range(3), {1, 2}, KEYS))
-    assert [(each.value, each.ends) for each in found[: 3 * 4]] == [(each.value, each.ends) for each in by_place]
-    assert [each.layer for each in found[: 3 * 4 : 4]] == [3, 7, 11]
+    masses = [each for each in found if each.quantity == "attention mass"]
+    assert [(each.value, each.of) for each in named] == [(each.value, each.of) for each in masses]
+    assert [each.layer for each in named[: 3 * 4 : 4]] == [3, 7, 11]
 
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_norms_energies_and_overlaps_equal_the_loops(
-    place: int, groups: list[Stored], crossings: tuple[Crossing, Crossing]
+    place: int, found: list[Statistic], groups: list[Stored], crossings: Crossings
 ) -> None:
-    group, crossing = groups[place], crossings[place]
-    found, geometry = list(geometry_statistics(crossing, 3, KEYS)), Geometry(crossing, KEYS)
+    group, geometry = groups[place], Geometry(crossings[place], KEYS)
+    found = [each for each in found if each.group == crossings[place].label]
     assert number(found, "size", "current problems").value == 8
     assert number(found, "size", "source blocks").value == len(set(group.blocks))
     pairs = naive.pairs(group.lengths, group.blocks, group.histories, 4)
-    folds = [fold.anchors.tolist() for fold in geometry.folds]
+    folds = folds_of(geometry)
     for layer in range(3):
         cells = cells_of(group, layer)
         norm = number(found, "displacement norm", layer=layer)
@@ -140,9 +148,15 @@ def test_norms_energies_and_overlaps_equal_the_loops(
         assert (norm.ends is not None) == (layer in (1, 2))
         fraction = number(found, "energy", "interaction", layer=layer)
         assert fraction.value == pytest.approx(100 * naive.interaction_fraction(cells), rel=1e-11)
-        shares = [number(found, "energy", part, layer=layer).value for part in ("mean", "problems", "histories")]
-        assert sum(share for share in shares if share is not None) + (fraction.value or 0) == pytest.approx(100)
         mu, a, b, e = naive.parts(cells)
+        total = sum(naive.squared(cell) for row in cells for cell in row)
+        assert number(found, "total energy", layer=layer).value == pytest.approx(total, rel=1e-12)
+        for part, energy in (
+            ("mean", len(a) * len(b) * naive.squared(mu)),
+            ("problems", len(b) * sum(map(naive.squared, a))),
+            ("histories", len(a) * sum(map(naive.squared, b))),
+        ):
+            assert number(found, "energy", part, layer=layer).value == pytest.approx(100 * energy / total, rel=1e-11)
         additive = [[naive.plus(mu, a[x], b[h]) for h in range(len(b))] for x in range(len(a))]
         views = {"raw": cells, "additive": additive, "interaction": e}
         for name in VIEWS if layer == 1 else ("interaction",):
@@ -164,17 +178,16 @@ def test_norms_energies_and_overlaps_equal_the_loops(
     assert len([each for each in found if each.quantity == "overlap"]) == 2 + 4 * 2
 
 
-def test_whitened_overlaps_equal_the_loops(groups: list[Stored], crossings: tuple[Crossing, Crossing]) -> None:
+def test_whitened_overlaps_equal_the_loops(found: list[Statistic], groups: list[Stored], crossings: Crossings) -> None:
     group, geometry = groups[0], Geometry(crossings[0], KEYS)
     e = np.array(naive.parts(cells_of(group, 1))[3])
     projected = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), e)
-    wanted = 0.0
+    pairs, wanted = naive.pairs(group.lengths, group.blocks, group.histories, 4), 0.0
     for fold in geometry.folds:
         view = naive.whitened(projected, fold.candidates.tolist())
-        pairs = naive.pairs(group.lengths, group.blocks, group.histories, 4)
         wanted += naive.overlap(view.tolist(), group.names, [fold.anchors.tolist()], pairs, 3) / 4
-    found = list(geometry_statistics(crossings[0], 3, KEYS))
-    assert number(found, "overlap", WHITENED, k=3).value == pytest.approx(100 * wanted, abs=1e-9)
+    one = number(found, "overlap", WHITENED, k=3, group="group 1")
+    assert one.value == pytest.approx(100 * wanted, abs=1e-9)
 
 
 def shuffled_cell(group: Stored, across: str | None, x: int, h: int) -> tuple[int, int]:
@@ -187,12 +200,16 @@ def shuffled_cell(group: Stored, across: str | None, x: int, h: int) -> tuple[in
     return x, h
 
 
-def naive_side(group: Stored, place: int, of: str) -> tuple[list[naive.Vector], list[naive.Vector]]:
+Side = tuple[list[naive.Vector], list[naive.Vector]]
+
+
+def naive_side(group: Stored, place: int, of: str, histories: Sequence[int]) -> Side:
+    """Features and targets of the cells of some histories, each as often as it is listed."""
     layer, category = group.measured[place], CATEGORIES.index(of.split(",")[0])
     projection = gaussian_projection(3, group.hidden, KEYS.seed, "reads")
     xs, ys = [], []
     for x in range(group.problems):
-        for h in range(len(group.blocks)):
+        for h in histories:
             own, other = shuffled_cell(group, SHUFFLED.get(of), x, h)
             reference = group.references["block_outputs"][layer - 1, x] if layer else group.references["embedding"][x]
             inputs = group.tensors["block_outputs"][layer - 1, x, h] if layer else reference
@@ -204,33 +221,28 @@ def naive_side(group: Stored, place: int, of: str) -> tuple[list[naive.Vector], 
     return xs, ys
 
 
-def test_increments_of_every_feature_equal_the_loops(
-    groups: list[Stored], crossings: tuple[Crossing, Crossing]
-) -> None:
-    found = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
+def test_increments_of_every_feature_equal_the_loops(found: list[Statistic], groups: list[Stored]) -> None:
     features = [(0, of) for of in (*READS, *SHUFFLED)] + [(1, "assistant")]
     assert len([each for each in found if each.quantity == "incremental R2"]) == 2 * len(features)
     for place, of in features:
-        sides = [naive_side(group, place, of) for group in groups]
+        sides = [naive_side(group, place, of, range(len(group.blocks))) for group in groups]
         for fit, test in ((0, 1), (1, 0)):
             base, full = (naive.read_scores(sides[fit], sides[test], kept) for kept in (10, 13))
             label = f"fit group {fit + 1}, test group {test + 1}"
             one = number(found, "incremental R2", of, layer=place, group=label)
             assert one.value == pytest.approx(full - base, abs=1e-9)
-            assert (one.ends is not None) == (of in ("assistant", "user", "assistant, shuffled across histories"))
+            assert (one.ends is not None) == (of in RESAMPLED)
             if of == "assistant":
                 assert number(found, "base R2", layer=place, group=label).value == pytest.approx(base, abs=1e-9)
 
 
-def test_resampled_overlaps_are_those_of_copied_histories(
-    groups: list[Stored], crossings: tuple[Crossing, Crossing]
-) -> None:
+def test_resampled_overlaps_are_those_of_copied_histories(groups: list[Stored], crossings: Crossings) -> None:
     """Decomposition, pairs and neighborhoods of a resample, from cells that are copied one by one."""
     group, geometry = groups[0], Geometry(crossings[0], KEYS)
     parts = decompose(crossings[0].displacements(1))
     sizes = [2, 3]
     found = {view: geometry.resampled_overlaps(parts, view, sizes) for view in ("raw", "interaction", WHITENED)}
-    cells, folds = cells_of(group, 1), [fold.anchors.tolist() for fold in geometry.folds]
+    cells, folds = cells_of(group, 1), folds_of(geometry)
     for resample, copies in enumerate(geometry.resamples.copies[:6]):
         listed = [h for h, times in enumerate(copies) for _ in range(times)]
         copied = [[row[h] for h in listed] for row in cells]
@@ -280,12 +292,7 @@ def naive_coordinates(every: np.ndarray, own: np.ndarray, candidates: np.ndarray
     return (own @ (vectors / np.sqrt(values)) @ vectors.T).tolist()
 
 
-def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossings: tuple[Crossing, Crossing]) -> None:
-    found = [
-        *attention_statistics(crossings[0], range(3), {0, 1}, KEYS),
-        *geometry_statistics(crossings[0], 3, KEYS),
-        *increment_statistics(crossings, (0, 1), range(3), 3, KEYS),
-    ]
+def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(found: list[Statistic]) -> None:
     with_ends = [each for each in found if each.ends is not None]
     assert {(each.quantity, each.of) for each in with_ends} == {
         ("attention mass", "assistant"),
@@ -305,26 +312,18 @@ def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(crossi
 
 
 def test_few_blocks_have_no_interval_and_one_has_no_pairs(tmp_path: Path) -> None:
-    crossings = stored(tmp_path, [Stored(1, [1, 1, 1]), Stored(2, [1, 2, 3, 4])])
-    few = list(geometry_statistics(crossings[1], 3, KEYS))
-    fraction = number(few, "energy", "interaction", layer=1)
+    found = statistics(stored(tmp_path, [Stored(1, [1, 1, 1]), Stored(2, [1, 2, 3, 4])]))
+    fraction = number(found, "energy", "interaction", layer=1, group="group 2")
     assert fraction.ends is not None and fraction.ends.low is None
     assert fraction.ends.method == f"none: 4 source blocks, and an interval needs {LEAST_BLOCKS}"
-    assert number(few, "overlap", "interaction", layer=1, k=3).value is not None
-    one = list(geometry_statistics(crossings[0], 3, KEYS))
-    gaps = [each for each in one if each.quantity in ("overlap", "shuffled overlap")]
+    assert number(found, "overlap", "interaction", layer=1, k=3, group="group 2").value is not None
+    gaps = [each for each in found if each.quantity in ("overlap", "shuffled overlap") and each.group == "group 1"]
     assert len(gaps) == 2 * (2 + 4 * 2)
     assert {each.gap for each in gaps} == {
         "group 1: all histories are of one source block, and a pair of histories needs two"
     }
-    increments = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
-    ends = number(increments, "incremental R2", "assistant", layer=0, group="fit group 2, test group 1").ends
+    ends = number(found, "incremental R2", "assistant", layer=0, group="fit group 2, test group 1").ends
     assert ends is not None and ends.method == f"none: 1 source block, and an interval needs {LEAST_BLOCKS}"
-
-
-def test_a_layer_without_a_next_block_is_refused(crossings: tuple[Crossing, Crossing]) -> None:
-    with pytest.raises(ValueError, match=r"replay\.layers: layer 1 has no next block .* layers 0 to 1"):
-        list(increment_statistics(crossings, (0, 1), range(2), 2, KEYS))
 
 
 def test_states_that_no_history_moves_have_gaps(tmp_path: Path) -> None:
@@ -333,14 +332,14 @@ def test_states_that_no_history_moves_have_gaps(tmp_path: Path) -> None:
     for name in ("block_outputs", "next_mlp"):
         still.tensors[name][:] = still.references[name][:, :, None]
     crossings = stored(tmp_path, groups)
-    energy = number(list(geometry_statistics(crossings[0], 1, KEYS)), "energy", "interaction", layer=0)
-    assert energy.gap == "group 1, layer 0: no history displaces the states"
-    found = list(increment_statistics(crossings, (0, 1), range(3), 3, KEYS))
-    gap = number(found, "incremental R2", "user", layer=0, group="fit group 2, test group 1").gap
+    one_layer = replace(ARCHITECTURE, layers=1)
+    energies = list(geometry.of_replay(crossings[:1], one_layer, REPLAY))
+    assert number(energies, "energy", "interaction", layer=0).gap == "group 1, layer 0: no history displaces the states"
+    increments = list(read_prediction.of_replay(crossings, ARCHITECTURE, REPLAY))
+    gap = number(increments, "incremental R2", "user", layer=0, group="fit group 2, test group 1").gap
     assert gap == "fit group 2, test group 1, layer 0: the test group's targets do not vary"
 
 
-def test_statistics_are_read_as_they_were_written(crossings: tuple[Crossing, Crossing], tmp_path: Path) -> None:
-    found = list(geometry_statistics(crossings[0], 3, KEYS))
-    assert write_statistics(tmp_path / "geometry.parquet", DEPTH, found) == len(found)
-    assert list(read_statistics(tmp_path / "geometry.parquet")) == found
+def test_statistics_are_read_as_they_were_written(found: list[Statistic], tmp_path: Path) -> None:
+    assert write_statistics(tmp_path / "all.parquet", DEPTH, found) == len(found)
+    assert list(read_statistics(tmp_path / "all.parquet")) == found

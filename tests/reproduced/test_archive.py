@@ -12,15 +12,14 @@ import sys
 import tarfile
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.pipeline.archive import COMPARED
 from stair.pipeline.stage_rules import STAGES
 from stair.records.manifest import manifest_files, read_manifest
+from tests.reproduced.withheld import assert_withheld
 
 pytestmark = [pytest.mark.reproduced, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parents[2]
@@ -113,34 +112,7 @@ def test_the_same_run_gives_the_same_archive(archive: Path, tmp_path: Path) -> N
 
 
 def test_an_archive_has_no_text_that_may_not_be_published(archive: Path, tmp_path: Path) -> None:
-    config, paths = load_run(FOLDER), RunPaths(FOLDER)
-    secrets = texts(config, paths)
-    assert len(secrets) > 100
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path, filter="data")
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 300
-    for path in files:
-        if path.suffix == ".parquet":
-            rows = [
-                row for row in pq.read_table(path).to_pylist() if row.get("benchmark", "gpqa_diamond") == "gpqa_diamond"
-            ]
-            content = " ".join(str(value) for row in rows for value in row.values())
-        else:
-            content = path.read_bytes().decode("utf-8", errors="ignore")
-        content = " ".join(content.split())
-        found = [secret for secret in secrets if secret in content]
-        assert not found, (path, found[0])
-
-
-def texts(config: Config, paths: RunPaths) -> set[str]:
-    """Questions of the benchmarks whose text is withheld, and responses that are long enough to quote them."""
-    withheld = [key for key, item in config.benchmarks.items() if not item.publish_text]
-    assert withheld == ["gpqa_diamond"]
-    found: set[str] = set()
-    for benchmark in withheld:
-        found |= {" ".join(row["problem"].split()) for row in pq.read_table(paths.benchmark(benchmark)).to_pylist()}
-        for model in config.models:
-            rows = pq.read_table(paths.responses(model, benchmark, "native"), columns=["response"]).to_pylist()
-            found |= {" ".join(row["response"].split()) for row in rows if len(row["response"]) > 40}
-    return found
+    assert assert_withheld(files, load_run(FOLDER), RunPaths(FOLDER)) > 300

@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig
 
-from stair.tiny.backbone_training import BackboneSpec, train_backbone, within_bounds
-from stair.tiny.conversations import BackbonePrompts
-from stair.tiny.small_architectures import Shape, build, short_chunks
+from stair.config.backbones import TinyBackbone
+from stair.tiny.backbone_training import BackboneSpec, train_backbone
+from stair.tiny.small_architectures import build, short_chunks
 from tests.tiny.cases import PROMPTS
 
-SHAPE = Shape("qwen3", hidden_size=16, heads=2, kv_heads=2, head_dim=8, ffn=32, linear_head_dim=8)
 FILES = {
     "chat_template.jinja",
     "config.json",
@@ -29,34 +28,27 @@ FILES = {
 }
 
 
-def spec(architecture: Literal["qwen3", "qwen3_5"], steps: int = 2) -> BackboneSpec:
-    return BackboneSpec(
-        replace(SHAPE, architecture=architecture),
-        thinking=architecture == "qwen3_5",
-        prompts=PROMPTS,
-        seed="test",
-        steps=steps,
-        batch_tokens=128,
-        learning_rate=1e-2,
-        warmup=2,
-    )
+def tiny(architecture: str, **changes: Any) -> TinyBackbone:
+    sizes = dict(layers=12, hidden_size=16, heads=2, kv_heads=2, head_dim=8, ffn=32)
+    training = dict(steps=2, batch_tokens=128, learning_rate=1e-2, seeds=["test"])
+    return TinyBackbone(architecture=architecture, **sizes | training | changes)
+
+
+def spec(architecture: str, **changes: Any) -> BackboneSpec:
+    return BackboneSpec(tiny(architecture, **changes), architecture == "qwen3_5", PROMPTS, "test")
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-def test_one_seed_gives_the_same_bytes_and_another_does_not(
-    tmp_path: Path, architecture: Literal["qwen3", "qwen3_5"]
-) -> None:
+def test_one_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path, architecture: str) -> None:
     torch.manual_seed(7)
     state = torch.get_rng_state()
-    told: list[tuple[int, int]] = []
-    facts = train_backbone(
-        tmp_path / "a", spec=spec(architecture), on_progress=lambda done, total: told.append((done, total))
-    )
+    steps: list[int] = []
+    facts = train_backbone(tmp_path / "a", spec(architecture), steps.append)
     assert torch.equal(torch.get_rng_state(), state)
-    assert told == [(1, 2), (2, 2)]
+    assert steps == [1, 2]
     torch.manual_seed(8)  # of no influence
-    train_backbone(tmp_path / "b", spec=spec(architecture))
-    train_backbone(tmp_path / "c", spec=replace(spec(architecture), seed="other"))
+    train_backbone(tmp_path / "b", spec(architecture))
+    train_backbone(tmp_path / "c", replace(spec(architecture), seed="other"))
     assert {path.name for path in (tmp_path / "a").iterdir()} == FILES
     for name in FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
@@ -77,7 +69,7 @@ def test_one_seed_gives_the_same_bytes_and_another_does_not(
 
 
 def test_the_loss_falls(tmp_path: Path) -> None:
-    facts = train_backbone(tmp_path, spec=spec("qwen3", steps=40))
+    facts = train_backbone(tmp_path, spec("qwen3", steps=40, learning_rate=2e-2))
     with (tmp_path / "training_curve.csv").open() as file:
         curve = [float(row["loss"]) for row in csv.DictReader(file)]
     assert len(curve) == 40
@@ -86,9 +78,8 @@ def test_the_loss_falls(tmp_path: Path) -> None:
 
 
 def test_hybrids_have_full_attention_in_every_fourth_layer_with_a_gate_and_partial_rotation() -> None:
-    config = build(replace(SHAPE, architecture="qwen3_5"), 300, (0, 1)).config
-    assert [index for index, kind in enumerate(config.layer_types) if kind == "full_attention"] == [3, 7, 11]
-    model = build(replace(SHAPE, architecture="qwen3_5", head_dim=32), 300, (0, 1))
+    model = build(tiny("qwen3_5", head_dim=32), 300, (0, 1))
+    assert [index for index, kind in enumerate(model.config.layer_types) if kind == "full_attention"] == [3, 7, 11]
     attention = model.model.layers[3].self_attn
     assert attention.q_proj.out_features == 2 * 2 * 32  # per head a query and a gate
     position = torch.arange(3)[None]
@@ -97,7 +88,7 @@ def test_hybrids_have_full_attention_in_every_fourth_layer_with_a_gate_and_parti
 
 def test_short_chunks_compute_the_same_function() -> None:
     torch.manual_seed(0)
-    model = build(replace(SHAPE, architecture="qwen3_5"), 300, (0, 1)).eval()
+    model = build(tiny("qwen3_5"), 300, (0, 1)).eval()
     ids = torch.randint(0, 300, (2, 70))
     with torch.no_grad():
         whole = model(input_ids=ids).logits
@@ -105,20 +96,3 @@ def test_short_chunks_compute_the_same_function() -> None:
             short = model(input_ids=ids).logits
         assert torch.equal(model(input_ids=ids).logits, whole)  # undone
     torch.testing.assert_close(short, whole, rtol=1e-4, atol=1e-4)
-
-
-def test_bounds_name_what_is_outside() -> None:
-    accuracies = {"T1": 0.15, "T2": 0.1499, "T3": 0.95, "T4": 0.96, "T5": float("nan"), "T6": 0.5}
-    assert within_bounds(accuracies) == ["T2", "T4", "T5"]
-    assert within_bounds({"T1": 0.4}, low=0.5) == ["T1"]
-
-
-def test_impossible_specifications_are_refused() -> None:
-    with pytest.raises(ValueError, match="steps"):
-        replace(spec("qwen3"), steps=0)
-    with pytest.raises(ValueError, match="12 layers"):
-        replace(SHAPE, layers=8)
-    with pytest.raises(ValueError, match="multiple of kv_heads"):
-        replace(SHAPE, heads=3)
-    with pytest.raises(ValueError, match=r"mathematical.*\{problem\}"):
-        BackbonePrompts("{problem}", "no place", "{problem}")

@@ -137,13 +137,3 @@ def test_a_run_without_small_backbones_is_told_so() -> None:
     tiny = resolve(ROOT, {"run": "tiny"})
     with pytest.raises(ValueError, match=r"trains no small backbone"):
         trained(tiny, RunPaths.of(tiny))
-
-
-def test_a_manifest_that_does_not_say_what_was_tried_is_refused(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "smoke")
-    (tmp_path / "smoke/backbones/qwen3-4b-instruct/manifest.json").write_text("{}")
-    (mine,) = trained(smoke(tmp_path), RunPaths(tmp_path / "smoke"))
-    with pytest.raises(
-        ValueError, match=r"manifest\.json has no key 'tried'; `make tiny-backbones` trains the backbone again"
-    ):
-        _ = mine.accuracies

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from stair.tiny.conversations import Encoder, Mixture, conversation
+from stair.models.turn_markers import CHATML
+from stair.tiny.conversations import Mixture, conversation
+from stair.tiny.conversations import encode as encode_examples
 from stair.tiny.tokenizer import THINKING_TOKENS, save_tokenizer, special_tokens, train_tokenizer
 from tests.tiny.cases import PROMPTS, texts
 
@@ -91,10 +93,9 @@ def test_a_training_text_begins_with_the_prompt_that_generation_will_see(
     tokenizer: PreTrainedTokenizerFast, thinking: bool
 ) -> None:
     """Targets are exactly the ids that stand after the generation prompt's, end marker included."""
-    encoder = Encoder(tokenizer, thinking)
     for number in range(30):
         messages = conversation(PROMPTS, Mixture(rambling=0.2), thinking, "test", number)
-        (example,) = encoder.encode([messages])
+        (example,) = encode_examples(tokenizer, CHATML, thinking, [messages])
         wanted = [False] * len(example.ids)
         for turn in range(1, len(messages), 2):
             prompt = encode(

@@ -18,7 +18,7 @@ from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
 from stair.records.files import existing_folder
 from stair.records.tensor_files import gigabytes
-from stair.stages.replay.batch_files import Shapes, replay_bytes
+from stair.stages.replay.batch_files import Shapes, planned_batches
 
 _HUB_SECONDS = 2.0
 _BYTES_IN_FILES = 2
@@ -137,8 +137,8 @@ def _outputs(config: Config, paths: RunPaths, responses: int) -> dict[str, int]:
         architecture = architecture_of(config, paths, model)
         if config.replay is not None and architecture is not None:
             here = _bytes_in(paths.replay_states(model))
-            shapes = Shapes.of_model(architecture, config.replay.layers, config.replay.depth)
-            states, present = states + max(0, replay_bytes(config.replay, shapes) - here), present + here
+            needed = Shapes.of_model(architecture, config.replay).nbytes(planned_batches(config.replay))
+            states, present = states + max(0, needed - here), present + here
     return {
         "replayed states": states,
         "responses": max(0, responses - (_bytes_in(paths.folder) - present)),

@@ -12,7 +12,7 @@ from stair.pipeline.model_shape import Shape
 from stair.pipeline.planning.assumptions import assumed, mean_tokens
 from stair.pipeline.planning.sizes import problems_of, records_of, updates_of
 from stair.pipeline.run import Run
-from stair.stages.replay.batch_files import Shapes, planned_units
+from stair.stages.replay.batch_files import Shapes, planned_batches
 from stair.stages.replay.measurement.batch_memory import GPU_TILE, replay_memory
 from stair.stages.training.turn_memory import Turn, turn_memory
 
@@ -173,8 +173,8 @@ class CostModel:
         replay, shape = self.run.replay, self.shape(model)
         limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
         response = self.response_tokens(model, replay.benchmark, replay.condition, limit)
-        units = planned_units(replay)
-        depths = [len(unit.depths(replay.depth)) for unit in units]
+        batches = planned_batches(replay)
+        depths = [len(batch.depths(replay.depth)) for batch in batches]
         # A history's prefixes extend one another: a pass for each depth computes its further tokens.
         histories = len(replay.groups) * replay.history_coverage.histories
         turn = assumed("small_replay_tokens" if shape.small else "replay_tokens")
@@ -184,7 +184,7 @@ class CostModel:
         seconds = self.prefill(shape, tokens / shards)
         seconds += passes / shards * shape.layers * self.layer_step(shape)
         shapes = Shapes(shape.layers, shape.attention_layers, shape.hidden_size, replay.layers, replay.depth)
-        disk = shapes.nbytes(units) / shards
+        disk = shapes.nbytes(batches) / shards
         return Work(self.start(shape) + seconds, gpu_bytes=self._replay_memory(model), disk_bytes=disk)
 
     def _runtime(self, model: str) -> Work:
@@ -225,7 +225,7 @@ class CostModel:
         if not shape.config:
             return shape.weight_bytes + assumed("gpu_reserve")
         limit = self.config.models[model].sampling_for(replay.benchmark).max_new_tokens
-        parts = replay_memory(
+        needed = replay_memory(
             shape.config,
             prefix=round(self._history_tokens(model, replay.depth, limit)),
             rows=replay.batch_problems,
@@ -235,7 +235,7 @@ class CostModel:
             width=shape.width,
             flash=self.flash,
         )
-        return sum(parts.values()) + assumed("gpu_reserve")
+        return needed + assumed("gpu_reserve")
 
     def _history_tokens(self, model: str, depth: int, response: float) -> float:
         """The tokens of a history of so many turns, whose responses have so many tokens each."""

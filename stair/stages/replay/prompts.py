@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -13,15 +13,7 @@ from stair.records.schemas import BENCHMARK, RESPONSES
 from stair.records.tables import SavedRows, rows_as
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.measurement.categories import Labelled, Turn, label
-
-
-class SourceTokens(NamedTuple):
-    """A source history: everything before the current user header."""
-
-    ids: tuple[int, ...]
-    categories: tuple[int, ...]
-    """Each token's index in `stair.stages.replay.measurement.categories.CATEGORIES`."""
+from stair.stages.replay.measurement.categories import Labelled, SourceTokens, Turn, label
 
 
 class Prompts:
@@ -43,8 +35,7 @@ class Prompts:
         self._rows = SavedRows(path, RESPONSES, ("session_id", "sample", "turn"))
         self._renderer = renderer
         self._turns: dict[str, Turn] = {}
-        empty = self._label([], next(iter(self._users)))
-        self.empty = SourceTokens(*empty.history)
+        self.empty = self._label([], next(iter(self._users))).history
         """The empty history: a system prompt, where the template writes one."""
 
     def turn(self, problem: str) -> Turn:
@@ -70,7 +61,7 @@ class Prompts:
             answer = self._renderer.visible_answer(row["response_ids"])
             exchanges.append(Exchange(self._users[problem], answer))
             # A history is everything before the current user header, so any problem shows it.
-            prefix = SourceTokens(*self._label(exchanges, problem).history)
+            prefix = self._label(exchanges, problem).history
             self._check_next(history, depth, prefix)
             prefixes.append(prefix)
         return prefixes

@@ -1,4 +1,4 @@
-"""The replay stage: the design, shards that measure its batches, and the seal (appendix A.1)."""
+"""The replay stage: the design, shards that measure its batches, the seal, and the analysis (appendix A.1)."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ from typing import Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.config.replay_analysis import REPLAY_PARTS
+from stair.models.model_folder import read_architecture
 from stair.records import interruption
 from stair.records.files import remove_leftovers
 from stair.records.progress import Progress
-from stair.records.rows import ScheduledTurn
+from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
 from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
 from stair.records.tables import rows_as, write_table
 from stair.records.tensor_files import gigabytes
-from stair.stages.replay.batch_files import Unit, shared_histories
-from stair.stages.replay.design.crossed import crossed_design
+from stair.stages.replay.design.crossed import Batch, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.study import ReplayStudy, Work
+from stair.stages.replay.measurement.categories import SourceTokens
+from stair.stages.replay.study import ReplayStudy, check_layers
+
+_Work = tuple[list[SourceTokens], dict[Batch, str]]
+"""A history's sources by depth, and batches with their keys."""
 
 
 def design(config: Config, paths: RunPaths, model: str) -> None:
@@ -35,18 +40,19 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     for turn in rows_as(paths.evaluation_sessions(settings.benchmark), EVALUATION_SESSIONS, ScheduledTurn):
         sessions[turn.session_id].append(turn.problem_id)
     try:
-        crossed = crossed_design(sessions, _complete_paths(study, sessions), settings.sizes(), settings.seed)
+        crossed = crossed_design(sessions, _complete_paths(study, sessions), settings)
     except ValueError as error:
         raise ValueError(
             f"replay: the saved turns of '{settings.condition}' of {model} on {settings.benchmark} do not fill the design: "
             f"{error}; set smaller sizes under `replay`"
         ) from None
-    units = [unit for shared in shared_histories(crossed) for unit in shared.units]
-    work = (
-        f"the replay of {model} ({sum(1 for _ in crossed.cells()):,} replays, {len(crossed.references())} references)"
+    batches = [batch for of_history in crossed.batches() for batch in of_history]
+    replays = sum(
+        len(batch.depths(settings.depth)) * len(batch.problems) for batch in batches if batch.history is not None
     )
-    print(f"{work} takes {gigabytes(study.shapes.nbytes(units))} in {study.files.folder}")
-    study.require_space(units, work)
+    work = f"the replay of {model} ({replays:,} replays, {len(crossed.references())} references)"
+    print(f"{work} takes {gigabytes(study.shapes.nbytes(batches))} in {study.files.folder}")
+    study.require_space(batches, work)
     tokens = {
         history: tuple(len(source.ids) for source in study.prompts.sources(history))
         for group in crossed.groups
@@ -104,44 +110,41 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     marker = paths.shard(str(shard.number), str(shard.of), "replay", model)
     remove_leftovers(paths.replay_states(model))
     with ShardWork(study.work_folder, shard, marker) as job:
-        mine = shard.share(study.histories())
-        total = sum(len(shared.units) for shared in mine)
-        open_work = []
-        for shared in mine:
-            work = study.work(shared)
-            if missing := [unit for unit in shared.units if not study.files.has(unit.name, work.keys[unit])]:
-                open_work.append((work, missing))
-        missing_units = [unit for _, missing in open_work for unit in missing]
-        job_name, done = f"replay/{model}/{shard.number}", total - len(missing_units)
+        mine = shard.share(list(study.design.batches()))
+        total = sum(map(len, mine))
+        open_work: list[_Work] = []
+        for batches in mine:
+            sources, keys = study.work(batches)
+            if missing := {batch: key for batch, key in keys.items() if not study.files.has(batch.name, key)}:
+                open_work.append((sources, missing))
+        missing_batches = [batch for _, missing in open_work for batch in missing]
+        job_name, done = f"replay/{model}/{shard.number}", total - len(missing_batches)
         progress = Progress(paths.progress, job_name, total, "batches", done)
         if open_work:
-            study.require_space(missing_units, progress.job)
+            study.require_space(missing_batches, progress.job)
             _measure(study, open_work, job, progress)
         job.end(batches=total)
 
 
-def _measure(study: ReplayStudy, open_work: list[tuple[Work, list[Unit]]], job: ShardWork, progress: Progress) -> None:
+def _measure(study: ReplayStudy, open_work: list[_Work], job: ShardWork, progress: Progress) -> None:
     import torch
 
-    from stair.stages.replay.measure import Replayer
+    from stair.stages.replay.measure import replayed
 
     network = study.backbone.network(study.config.transformers.device)
-    rows, columns = study.settings.batch_problems, study.columns
-    replayer = Replayer(network, study.prompts, study.shapes, rows=rows, columns=columns)
     progress.begin()
-    for work, missing in open_work:
+    for sources, keys in open_work:
         try:
-            for unit, tensors in replayer.replay(work.sources, missing):
+            for batch, tensors in replayed(study, network, sources, keys):
                 job.check()
-                study.files.keep(unit.name, work.keys[unit], tensors)
+                study.files.keep(batch.name, keys[batch], tensors)
                 progress.advance()
                 interruption.check(f"{progress.done} of {progress.total} batches are kept")
         except torch.OutOfMemoryError as error:
-            tokens = len(work.sources[-1].ids)
             raise ValueError(
-                f"{progress.job}: a history of {tokens} tokens with {rows} problems of up to {columns} tokens does not fit the "
-                f"device's memory ({(str(error).splitlines() or [''])[0]}); set a smaller replay.batch_problems, which designs "
-                "and measures again, or use a larger device"
+                f"{progress.job}: a history of {len(sources[-1].ids)} tokens with {study.settings.batch_problems} problems of up "
+                f"to {study.columns} tokens does not fit the device's memory ({(str(error).splitlines() or [''])[0]}); set a "
+                "smaller replay.batch_problems, which designs and measures again, or use a larger device"
             ) from None
 
 
@@ -155,7 +158,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     output = paths.replay_cells(model)
     missing: list[str] = []
     count = write_table(output, REPLAY_CELLS, _cells(study, missing))
-    size = sum(study.files.path(unit.name).stat().st_size for shared in study.histories() for unit in shared.units)
+    size = sum(study.files.path(batch.name).stat().st_size for of in study.design.batches() for batch in of)
     print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
     return {
         "model_revision": study.backbone.revision,
@@ -167,33 +170,30 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
 
 def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
     """The rows of the index, in the order of the design."""
-    histories = study.histories()
+    histories = list(study.design.batches())
     progress = Progress(study.paths.progress, f"replay/{study.model}/seal", len(histories), "histories")
-    groups = study.design.groups
-    wide = [set(group.history_coverage.problems) for group in groups]
-    few = [set(group.problem_coverage.histories) for group in groups]
-    for shared in histories:
-        work = study.work(shared)
-        for unit in shared.units:
+    for batches in histories:
+        sources, keys = study.work(batches)
+        for batch, key in keys.items():
             try:
-                digest = study.files.verified_digest(unit.name, work.keys[unit])
+                digest = study.files.verified_digest(batch.name, key)
             except ValueError as error:
                 print(error)
                 digest = None
             if digest is None:
-                missing.append(unit.name)
+                missing.append(batch.name)
                 continue
-            history = shared.history
-            path = study.files.path(unit.name).relative_to(study.files.folder)
-            for depth, source in zip(unit.depths(study.settings.depth), work.sources, strict=True):
-                for row, problem in enumerate(unit.batch.problems):
+            path = study.files.path(batch.name).relative_to(study.files.folder)
+            wide = study.design.groups[batch.group - 1].history_coverage
+            for depth, source in zip(batch.depths(study.settings.depth), sources, strict=True):
+                for row, problem in enumerate(batch.problems):
                     yield dict(
-                        group=shared.group,
-                        history=None if history is None else history.name,
+                        group=batch.group,
+                        history=None if batch.history is None else batch.history.name,
                         depth=depth,
                         problem_id=problem,
-                        history_coverage=problem in wide[shared.group - 1],
-                        problem_coverage=history is None or history in few[shared.group - 1],
+                        history_coverage=problem in wide.problems,
+                        problem_coverage=batch.in_problem_coverage,
                         prefix_tokens=len(source.ids),
                         file=path.as_posix(),
                         row=row,
@@ -208,3 +208,26 @@ def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
             f"{study.files.folder}: {len(missing)} batches are missing, {missing[0]} for example: they were lost, damaged, or "
             f"measured under other settings; {SEAL_AGAIN}; it measures these batches, and no others"
         )
+
+
+def analyze(config: Config, paths: RunPaths, model: str, part: str) -> None:
+    """Computes one `part` of a model's statistics: `replay/MODEL/PART.parquet`, PART `attention`, `geometry`, `read_prediction`.
+
+    Raises:
+        ValueError: the model lacks the reported layer, or the replay is not measured or damaged.
+    """
+    from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
+    from stair.stages.replay.analysis.crossing import Crossing
+    from stair.stages.replay.analysis.statistics_table import write_statistics
+    from stair.stages.replay.states import ReplayStates
+
+    assert config.replay is not None and config.replay.analysis is not None, "the graph has no analysis then"
+    architecture = read_architecture(paths.model_folder(config, model))
+    check_layers(architecture, config.replay)
+    states = ReplayStates(paths.replay_cells(model), paths.replay_states(model))
+    histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
+    crossings = [Crossing.of(number, states, histories) for number in (1, 2)]
+    modules = dict(zip(REPLAY_PARTS, (attention_masses, geometry, read_prediction), strict=True))
+    output = paths.replay_statistics(model, part)
+    count = write_statistics(output, states.depth, modules[part].of_replay(crossings, architecture, config.replay))
+    print(f"{model}: {count:,} statistics in {output}")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from stair.config.replay import Replay
-from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import weighted_medians
-from stair.stages.replay.analysis.crossing import Crossing, Crossings
+from stair.stages.replay.analysis.block_intervals import block_interval, weighted_medians
+from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
 
-Floats = npt.NDArray[np.float64]
+PRINTED = "assistant"
+"""The category whose masses the text gives."""
 
 
-def history_masses(masses: npt.NDArray[np.floating]) -> Floats:
+def history_masses(masses: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
     """The median over current problems within each history; each layer and category has a median of its own.
 
     [problems, histories, ..., categories], FP32 or FP64, to FP64 [histories, ..., categories].
@@ -27,37 +27,21 @@ def history_masses(masses: npt.NDArray[np.floating]) -> Floats:
     return np.asarray(np.median(masses.astype(np.float64), axis=0))
 
 
-def median_masses(by_history: Floats) -> Floats:
-    """The median over histories of `history_masses` [histories, ...]; the categories of a layer need not sum to one."""
-    return np.asarray(np.median(by_history, axis=0))
+def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
+    """Each category's mass, in percent, at every full-attention layer of both groups: the median over histories.
 
-
-PRINTED = "assistant"
-"""The category whose masses the text gives."""
-
-
-def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
-    """The statistics of both groups."""
-    assert replay.analysis is not None, "the graph has no analysis then"
-    printed = {replay.layers[0], replay.analysis.reported_layer}
-    for crossing in crossings:
-        yield from attention_statistics(crossing, architecture.full_attention_layers, printed, replay.analysis)
-
-
-def attention_statistics(
-    crossing: Crossing, layers: Sequence[int], printed: Collection[int], settings: ReplayAnalysis
-) -> Iterator[Statistic]:
-    """Each category's mass, in percent, at every full-attention layer.
-
-    `layers` are zero-based, in the order in which masses are stored. At the layers of `printed`, the mass on earlier
-    assistant bodies gets an interval.
+    Each category has its own median, so those of a layer need not sum to 100%. At the first measured layer and the reported
+    one, the mass on earlier assistant bodies gets an interval.
     """
-    resamples = crossing.resamples(settings.resamples, settings.seed)
-    for place, layer in enumerate(layers):
-        by_history = 100 * history_masses(crossing.masses(place))
-        for category, masses in zip(CATEGORIES, by_history.T, strict=True):
-            mass = float(median_masses(masses))
-            ends = None
-            if category == PRINTED and layer in printed:
-                ends = resamples.interval(mass, partial(weighted_medians, masses, resamples.copies), (0, 100))
-            yield Statistic(crossing.label, "attention mass", category, mass, "%", layer, ends=ends)
+    settings = replay.analysis
+    assert settings is not None, "the graph has no analysis then"
+    for crossing in crossings:
+        resamples = crossing.resamples(settings)
+        for place, layer in enumerate(architecture.full_attention_layers):
+            by_history = 100 * history_masses(crossing.masses(place))
+            for category, masses in zip(CATEGORIES, by_history.T, strict=True):
+                mass, ends = float(np.median(masses)), None
+                if category == PRINTED and layer in (replay.layers[0], settings.reported_layer):
+                    resampled = partial(weighted_medians, masses, resamples.copies)
+                    ends = block_interval(mass, resampled, resamples.count, (0, 100))
+                yield Statistic(crossing.label, "attention mass", category, mass, "%", layer, ends=ends)

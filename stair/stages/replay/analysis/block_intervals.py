@@ -43,11 +43,6 @@ class BlockResamples:
         """Source blocks."""
         return len(set(self.blocks))
 
-    @property
-    def suffice(self) -> bool:
-        """Whether there are enough blocks for an interval."""
-        return self.count >= LEAST_BLOCKS
-
     @cached_property
     def draws(self) -> Ints:
         """[resamples, blocks] how often each resample has each block, by ascending label."""
@@ -60,23 +55,9 @@ class BlockResamples:
         """[resamples, histories] how often each resample has each history: as often as its block."""
         return self.draws[:, np.unique(np.asarray(self.blocks), return_inverse=True)[1]]
 
-    def interval(
-        self,
-        estimate: float,
-        resampled: Callable[[], Floats],
-        limits: tuple[float, float] = (-np.inf, np.inf),
-    ) -> Ends:
-        """The 95% interval of a number over all cells, `estimate`, within `limits`.
 
-        `resampled` gives the number in each resample that has one; it is not called where there are too few blocks.
-        """
-        if not self.suffice:
-            return no_interval(self.count)
-        return centered_interval(estimate, resampled(), self.count, limits)
-
-
-def centered_interval(
-    estimate: float, resampled: Floats, blocks: int, limits: tuple[float, float] = (-np.inf, np.inf)
+def block_interval(
+    estimate: float, resampled: Callable[[], Floats], blocks: int, limits: tuple[float, float] = (-np.inf, np.inf)
 ) -> Ends:
     """The 95% interval of a number from its resamples.
 
@@ -86,28 +67,25 @@ def centered_interval(
 
     Args:
         estimate: the number over all cells.
-        resampled: [resamples] the number in each resample that has one.
+        resampled: gives the number in each resample that has one; not called where there are too few blocks.
         blocks: source blocks; of two resampled groups the smaller number.
         limits: the number's range.
     """
     from stair.statistics.small_samples import spread_factor
 
-    tail = (1 - LEVEL) / 2
-    middle, low, high = np.quantile(resampled, [0.5, tail, 1 - tail])
+    if blocks < LEAST_BLOCKS:
+        counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
+        return Ends(None, None, f"none: {counted}, and an interval needs {LEAST_BLOCKS}")
+    numbers, tail = resampled(), (1 - LEVEL) / 2
+    middle, low, high = np.quantile(numbers, [0.5, tail, 1 - tail])
     spread = spread_factor(blocks, LEVEL)
     return Ends(
         float(max(limits[0], estimate + spread * (low - middle))),
         float(min(limits[1], estimate + spread * (high - middle))),
-        f"{LEVEL:.0%}; {len(resampled)} resamples of {blocks} whole source blocks; centered percentiles",
+        f"{LEVEL:.0%}; {len(numbers)} resamples of {blocks} whole source blocks; centered percentiles",
     )
 
 
 def weighted_medians(values: Floats, copies: Ints) -> Floats:
     """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
     return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])
-
-
-def no_interval(blocks: int) -> Ends:
-    """The absence of an interval, with its reason."""
-    counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
-    return Ends(None, None, f"none: {counted}, and an interval needs {LEAST_BLOCKS}")

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from stair.config.replay_analysis import ReplayAnalysis
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
 from stair.stages.replay.analysis.decomposition import displacement
@@ -34,7 +35,7 @@ class Crossing:
 
     @classmethod
     def of(cls, number: int, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
-        """One group's crossing; `number` is 1 or 2, `histories` are those of the design."""
+        """One group's crossing, of the design's histories."""
         rows = {row.history: row for row in histories if row.group == number}
         chosen = [rows[name] for name in states.histories(number, COVERAGE)]
         lengths = tuple(row.prefix_tokens[states.depth - 1] for row in chosen)
@@ -44,22 +45,18 @@ class Crossing:
 
     @property
     def label(self) -> str:
-        """The group as the paper's numbers name it."""
         return f"group {self.number}"
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        """The current problems."""
         return self.states.problems(self.number, COVERAGE)
 
     @cached_property
     def histories(self) -> tuple[str, ...]:
-        """The histories' names."""
         return self.states.histories(self.number, COVERAGE)
 
-    def resamples(self, count: int, seed: str) -> BlockResamples:
-        """Resamples of the source blocks; `seed` and the group name them."""
-        return BlockResamples(self.blocks, count, (seed, self.label))
+    def resamples(self, settings: ReplayAnalysis) -> BlockResamples:
+        return BlockResamples(self.blocks, settings.resamples, (settings.seed, self.label))
 
     def displacements(self, layer: int) -> Floats:
         """FP64 [problems, histories, hidden] of a block's output (Eq. 1)."""
@@ -90,7 +87,3 @@ class Crossing:
 
     def _references(self, tensor: str, layer: int | None) -> Measured:
         return self.states.references(self.number, COVERAGE, tensor, layer)
-
-
-Crossings = tuple[Crossing, Crossing]
-"""Groups 1 and 2."""

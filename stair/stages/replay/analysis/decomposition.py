@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +15,8 @@ def displacement(states: npt.NDArray[np.floating], references: npt.NDArray[np.fl
 
     Args:
         states: [problems, histories, hidden] one layer's pooled states, FP32 or FP64.
-        references: [problems, hidden] the same without history; ValueError if the shapes differ.
+        references: [problems, hidden] the same without history.
     """
-    if states.ndim != 3 or references.shape != (states.shape[0], states.shape[2]):
-        raise ValueError(f"states {states.shape} and references {references.shape} are not of the same problems")
     return np.subtract(states, references[:, None], dtype=np.float64)
 
 
@@ -29,29 +25,8 @@ def displacement_norms(displacements: Floats) -> Floats:
     return np.sqrt(np.einsum("xhi,xhi->xh", displacements, displacements))
 
 
-def median_displacement(norms: Floats) -> float:
-    """The median over all cells at once of `displacement_norms` [problems, histories] (Figure 2B)."""
-    return float(np.median(norms))
-
-
-View = Literal["raw", "additive", "interaction"]
-VIEWS: tuple[View, ...] = get_args(View)
+VIEWS = ("raw", "additive", "interaction")
 """Displacement itself, its reconstruction mu + a(x) + b(H), and e(x, H)."""
-
-
-@dataclass(frozen=True)
-class Energy:
-    """Sums of squared norms over all cells. The four parts sum to the total."""
-
-    total: float
-    mean: float
-    """problems x histories x |mu|^2"""
-    problems: float
-    """histories x the sum of |a(x)|^2"""
-    histories: float
-    """problems x the sum of |b(H)|^2"""
-    interaction: float
-    """The sum of |e(x, H)|^2."""
 
 
 @dataclass(frozen=True)
@@ -69,23 +44,21 @@ class Decomposition:
     interaction: Floats
     """[problems, histories, hidden]: e"""
 
-    def view(self, name: View) -> Floats:
+    def view(self, name: str) -> Floats:
         """[problems, histories, hidden] the coordinates of a view."""
         if name == "additive":
             return (self.mean + self.problems)[:, None] + self.histories
         return self.raw if name == "raw" else self.interaction
 
-    @cached_property
-    def energy(self) -> Energy:
-        """Each part's energy, from its own terms; none is a difference of others."""
+    def energies(self) -> dict[str, float]:
+        """Sums of squared norms over all cells, of each part from its own terms. The parts sum to the displacement's."""
         problems, histories, _ = self.raw.shape
-        return Energy(
-            _energy(self.raw),
-            problems * histories * _energy(self.mean),
-            histories * _energy(self.problems),
-            problems * _energy(self.histories),
-            _energy(self.interaction),
-        )
+        return {
+            "mean": problems * histories * energy(self.mean),
+            "problems": histories * energy(self.problems),
+            "histories": problems * energy(self.histories),
+            "interaction": energy(self.interaction),
+        }
 
 
 def decompose(displacements: Floats) -> Decomposition:
@@ -98,5 +71,6 @@ def decompose(displacements: Floats) -> Decomposition:
     return Decomposition(displacements, mean, problems, histories, interaction)
 
 
-def _energy(part: Floats) -> float:
+def energy(part: Floats) -> float:
+    """The sum of the squares of all numbers."""
     return float(np.vdot(part, part))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +13,14 @@ import numpy.typing as npt
 from stair.config.replay import Replay
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import BlockResamples, weighted_medians
-from stair.stages.replay.analysis.crossing import Crossing, Crossings
+from stair.stages.replay.analysis.block_intervals import BlockResamples, block_interval, weighted_medians
+from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import (
     VIEWS,
     Decomposition,
     decompose,
     displacement_norms,
-    median_displacement,
+    energy,
 )
 from stair.stages.replay.analysis.neighborhoods import (
     AnchorShuffles,
@@ -34,7 +35,7 @@ from stair.stages.replay.analysis.neighborhoods import (
     whitened,
 )
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, project
-from stair.stages.replay.analysis.resampled_interaction import InteractionEnergies, ResampledInteraction
+from stair.stages.replay.analysis.resampled_interaction import ResampledInteraction, interaction_percentages
 from stair.stages.replay.analysis.statistics_table import Quantity, Statistic
 
 Floats = npt.NDArray[np.float64]
@@ -56,25 +57,15 @@ class Geometry:
 
     @cached_property
     def folds(self) -> tuple[Fold, ...]:
-        """The folds of the current problems."""
         return problem_folds(self.crossing.problems, self.settings.seed, "folds", count=self.settings.folds)
 
     @cached_property
     def shuffles(self) -> AnchorShuffles:
-        """The shuffles of anchors within folds."""
         return self._shuffles(self.settings.shuffles)
 
     @cached_property
     def resamples(self) -> BlockResamples:
-        """The resamples of the group's source blocks."""
-        return self.crossing.resamples(self.settings.resamples, self.settings.seed)
-
-    @property
-    def gap(self) -> str | None:
-        """Why there is no pair of histories; None where there are pairs."""
-        if self.resamples.count > 1:
-            return None
-        return f"{self.crossing.label}: all histories are of one source block, and a pair of histories needs two"
+        return self.crossing.resamples(self.settings)
 
     def pairs(self, copies: Sequence[int] | None = None) -> tuple[tuple[int, int], ...]:
         """The pairs of all histories, or of a resample's."""
@@ -83,17 +74,21 @@ class Geometry:
             crossing.lengths, crossing.blocks, crossing.histories, copies=copies, pairs=self.settings.history_pairs
         )
 
-    def overlaps(self, coordinates: Floats | Sequence[Floats], sizes: Sequence[int]) -> Overlaps:
-        """The overlaps of all pairs in some coordinates."""
-        pairs = self.pairs()
-        table = neighbor_table(coordinates, self.folds, (each for pair in pairs for each in pair), max(sizes))
-        return overlaps(table, pairs, self.shuffles, sizes)
+    def coordinates(self, parts: Decomposition, view: str) -> Sequence[Floats]:
+        """[problems, histories, width] of each fold: the whitened interaction depends on the fold, other views do not."""
+        if view != WHITENED:
+            return [parts.view(view)] * len(self.folds)
+        keys = self.settings.whitening
+        projection = gaussian_projection(keys.dimension, parts.interaction.shape[-1], self.settings.seed, "whitening")
+        projected = project(projection, parts.interaction)
+        return [whitened(projected, fold, rho=keys.rho) for fold in self.folds]
 
-    def whitened(self, interaction: Floats) -> tuple[Floats, ...]:
-        """The projected and whitened interaction of each fold."""
-        keys, seed = self.settings.whitening, self.settings.seed
-        projection = gaussian_projection(keys.dimension, interaction.shape[-1], seed, "whitening")
-        return whitened(project(projection, interaction), self.folds, rho=keys.rho)
+    def overlaps(self, parts: Decomposition, view: str, sizes: Sequence[int]) -> Overlaps:
+        """The overlaps of all pairs in a view."""
+        pairs = self.pairs()
+        histories = {each for pair in pairs for each in pair}
+        table = neighbor_table(self.coordinates(parts, view), self.folds, histories, max(sizes))
+        return overlaps(table, pairs, self.shuffles, sizes)
 
     @cached_property
     def resampled_pairs(self) -> tuple[tuple[tuple[int, int], ...] | None, ...]:
@@ -111,7 +106,7 @@ class Geometry:
         rows, shuffles = [], self._shuffles(0) if view == "raw" else self.shuffles
         for pairs, table in self._resampled_tables(parts, view, max(sizes)):
             shown = overlaps(table, pairs, shuffles, sizes)
-            rows.append((shown.matched_means, *([] if view == "raw" else [shown.shuffled_means.mean(axis=0)])))
+            rows.append((shown.matched, *([] if view == "raw" else [shown.shuffled.mean(axis=0)])))
         return np.asarray(100 * np.moveaxis(np.array(rows), 0, -1))
 
     def _resampled_tables(self, parts: Decomposition, view: str, most: int) -> Iterator[tuple[Pairs, Table]]:
@@ -121,12 +116,13 @@ class Geometry:
         the resample, so its neighborhoods are computed once.
         """
         if view == "raw":
-            raw = neighbor_table(parts.raw, self.folds, range(len(self.crossing.histories)), most)
+            every = range(len(self.crossing.histories))
+            raw = neighbor_table(self.coordinates(parts, view), self.folds, every, most)
             yield from ((pairs, raw) for pairs in self.resampled_pairs if pairs is not None)
             return
         cells = [ResampledInteraction(parts.interaction, self.folds)]
         if view == WHITENED:
-            of_folds = zip(self.whitened(parts.interaction), self.folds, strict=True)
+            of_folds = zip(self.coordinates(parts, view), self.folds, strict=True)
             cells = [ResampledInteraction(coordinates, [fold]) for coordinates, fold in of_folds]
         for start in range(0, self.settings.resamples, _BATCH):
             batch = self.resamples.copies[start : start + _BATCH]
@@ -150,83 +146,71 @@ class Geometry:
         )
 
 
-def of_replay(crossings: Crossings, architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
-    """The statistics of both groups."""
-    assert replay.analysis is not None, "the graph has no analysis then"
-    for crossing in crossings:
-        yield from geometry_statistics(crossing, architecture.layers, replay.analysis)
-
-
-def geometry_statistics(crossing: Crossing, layers: int, settings: ReplayAnalysis) -> Iterator[Statistic]:
-    """One group's sizes, then norm, energies and overlaps of each of the model's `layers` blocks.
+def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
+    """Each group's sizes, then norm, energies and overlaps of each of the model's blocks.
 
     All views and sizes are measured at the reported layer; the interaction and the first size at every layer.
     """
-    geometry = Geometry(crossing, settings)
-    for name, count in (
-        ("current problems", len(crossing.problems)),
-        ("histories", len(crossing.histories)),
-        ("source blocks", geometry.resamples.count),
-    ):
-        yield Statistic(crossing.label, "size", name, count)
-    for layer in range(layers):
-        parts = decompose(crossing.displacements(layer))
-        reported = layer == settings.reported_layer
-        yield _norm(geometry, parts, layer, printed=reported or layer == layers - 1)
-        yield from _energies(geometry, parts, layer, printed=reported)
-        yield from _overlaps(geometry, parts, layer, reported=reported)
+    assert replay.analysis is not None, "the graph has no analysis then"
+    for crossing in crossings:
+        geometry = Geometry(crossing, replay.analysis)
+        for name, count in (
+            ("current problems", len(crossing.problems)),
+            ("histories", len(crossing.histories)),
+            ("source blocks", geometry.resamples.count),
+        ):
+            yield Statistic(crossing.label, "size", name, count)
+        for layer in range(architecture.layers):
+            parts = decompose(crossing.displacements(layer))
+            reported = layer == replay.analysis.reported_layer
+            yield _norm(geometry, parts, layer, printed=reported or layer == architecture.layers - 1)
+            yield from _energies(geometry, parts, layer, printed=reported)
+            yield from _overlaps(geometry, parts, layer, reported=reported)
 
 
 def _norm(geometry: Geometry, parts: Decomposition, layer: int, *, printed: bool) -> Statistic:
-    norms = displacement_norms(parts.raw)
-    median, ends = median_displacement(norms), None
+    norms, resamples = displacement_norms(parts.raw), geometry.resamples
+    median, ends = float(np.median(norms)), None
     if printed:
-        ends = geometry.resamples.interval(
-            median, partial(weighted_medians, norms, geometry.resamples.copies), (0, np.inf)
-        )
+        ends = block_interval(median, partial(weighted_medians, norms, resamples.copies), resamples.count, (0, np.inf))
     return Statistic(geometry.crossing.label, "displacement norm", "", median, "", layer, ends=ends)
 
 
 def _energies(geometry: Geometry, parts: Decomposition, layer: int, *, printed: bool) -> Iterator[Statistic]:
-    label, energy = geometry.crossing.label, parts.energy
-    yield Statistic(label, "total energy", "", energy.total, "", layer)
-    for name in ("mean", "problems", "histories", "interaction"):
-        if not energy.total:
+    label, total, resamples = geometry.crossing.label, energy(parts.raw), geometry.resamples
+    yield Statistic(label, "total energy", "", total, "", layer)
+    for name, own in parts.energies().items():
+        if not total:
             gap = f"{label}, layer {layer}: no history displaces the states"
             yield Statistic(label, "energy", name, None, "%", layer, gap=gap)
             continue
-        share, ends = 100 * getattr(energy, name) / energy.total, None
+        share, ends = 100 * own / total, None
         if printed and name == "interaction":
-            energies = InteractionEnergies(parts.raw, parts.interaction)
-            resampled = partial(energies.percentages, geometry.resamples.copies)
-            ends = geometry.resamples.interval(share, resampled, (0, 100))
+            resampled = partial(interaction_percentages, parts.raw, parts.interaction, resamples.copies)
+            ends = block_interval(share, resampled, resamples.count, (0, 100))
         yield Statistic(label, "energy", name, share, "%", layer, ends=ends)
 
 
 def _overlaps(geometry: Geometry, parts: Decomposition, layer: int, *, reported: bool) -> Iterator[Statistic]:
-    label, settings = geometry.crossing.label, geometry.settings
+    label, settings, blocks = geometry.crossing.label, geometry.settings, geometry.resamples.count
     sizes = settings.neighborhoods if reported else settings.neighborhoods[:1]
-    views = (*VIEWS, WHITENED) if reported else ("interaction",)
     quantities: tuple[Quantity, Quantity] = ("overlap", "shuffled overlap")
-    if (gap := geometry.gap) is not None:
-        for view in views:
-            for size in sizes:
-                for quantity in quantities:
-                    yield Statistic(label, quantity, view, None, "%", layer, size, gap=gap)
-        return
-    for view in views:
-        intervals = reported and view in RESAMPLED
-        resampled = np.empty((2, len(sizes), 0))
-        if intervals and geometry.resamples.suffice:
-            resampled = geometry.resampled_overlaps(parts, view, sizes)
-        coordinates = geometry.whitened(parts.interaction) if view == WHITENED else parts.view(view)  # type: ignore[arg-type]
-        shown = geometry.overlaps(coordinates, sizes)
+    for view in (*VIEWS, WHITENED) if reported else ("interaction",):
+        if blocks == 1:
+            gap = f"{label}: all histories are of one source block, and a pair of histories needs two"
+            for size, quantity in product(sizes, quantities):
+                yield Statistic(label, quantity, view, None, "%", layer, size, gap=gap)
+            continue
+        resampled = cache(partial(geometry.resampled_overlaps, parts, view, sizes))
+        shown = geometry.overlaps(parts, view, sizes)
         for place, size in enumerate(sizes):
-            shares = shown.matched_means[place], shown.shuffled_means[:, place].mean()
+            shares = shown.matched[place], shown.shuffled[:, place].mean()
             for row, (quantity, share) in enumerate(zip(quantities, shares, strict=True)):
-                ends = None
-                if intervals and not (view == "raw" and row):
-                    ends = geometry.resamples.interval(
-                        100 * float(share), partial(resampled.__getitem__, (row, place)), (0, 100)
-                    )
-                yield Statistic(label, quantity, view, 100 * float(share), "%", layer, size, ends)
+                percent, ends = 100 * float(share), None
+                if reported and view in RESAMPLED and not (view == "raw" and row):
+                    ends = block_interval(percent, partial(_of_size, resampled, row, place), blocks, (0, 100))
+                yield Statistic(label, quantity, view, percent, "%", layer, size, ends)
+
+
+def _of_size(resampled: Callable[[], Floats], row: int, place: int) -> Floats:
+    return np.asarray(resampled()[row, place])

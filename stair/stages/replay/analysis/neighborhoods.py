@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +31,9 @@ class Fold:
 def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tuple[Fold, ...]:
     """Equal parts of the problems' hash order, quarters in the paper; every problem is an anchor once.
 
-    `problems` are distinct names in the order of the arrays; `seed` names the order.
-    Raises ValueError unless `count` divides the number of problems.
+    `problems` are distinct names in the order of the arrays, as many as a multiple of `count`; `seed` names the order.
     """
-    size, rest = divmod(len(problems), count)
-    if rest or not size:
-        raise ValueError(f"{len(problems)} current problems have no {count} equal folds; take a multiple of {count}")
+    size = len(problems) // count
     place = {name: index for index, name in enumerate(problems)}
     order = hash_order(problems, *seed)
     folds = []
@@ -98,18 +96,14 @@ def history_pairs(
         blocks: [histories] labels of the source blocks.
         names: [histories] distinct names.
         pairs: number of pairs, at least two.
-        copies: [histories] how often a resample contains each history; None for once. Copies keep their block.
+        copies: [histories] how often a resample contains each history; None for once. Copies keep their block. The histories
+            are of more than one block.
 
     Returns:
         Indices (first, second) of each pair.
-
-    Raises:
-        ValueError: all histories are of one block.
     """
     copies = [1] * len(lengths) if copies is None else copies
     order = sorted((index for index, times in enumerate(copies) if times), key=lambda i: (lengths[i], names[i]))
-    if len({blocks[index] for index in order}) < 2:
-        raise ValueError("a history needs a partner from another source block, and all histories are of one block")
     members = [index for index in order for _ in range(copies[index])]
     chosen = [members[round(position * (len(members) - 1) / (pairs - 1))] for position in range(pairs)]
     return tuple(
@@ -124,26 +118,22 @@ def history_pairs(
     )
 
 
-def whitened(projected: Floats, folds: Sequence[Fold], *, rho: float) -> tuple[Floats, ...]:
+def whitened(projected: Floats, fold: Fold, *, rho: float) -> Floats:
     """Coordinates by (Sigma + r I)^(-1/2), r = rho tr(Sigma) / d, from a fold's candidates under all histories.
 
     Sigma's normaliser, here the number of cells, scales all distances alike: it changes no neighborhood.
 
     Args:
         projected: FP64 [problems, histories, d] projected coordinates of the group.
-        folds: the folds of the problems.
+        fold: the fold.
         rho: the ridge, relative to the mean of Sigma's diagonal.
 
     Returns:
-        FP64 [problems, histories, d] for each fold, anchors and candidates alike.
+        FP64 [problems, histories, d], of anchors and candidates alike.
 
     Raises:
         ValueError: the candidates do not vary.
     """
-    return tuple(_whiten(projected, fold, rho) for fold in folds)
-
-
-def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
     width = projected.shape[-1]
     cells = projected[fold.candidates].reshape(-1, width)
     mean = cells.mean(axis=0)
@@ -158,24 +148,16 @@ def _whiten(projected: Floats, fold: Fold, rho: float) -> Floats:
     return np.asarray((projected - mean) @ transform)
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """Shares of common neighbors, in [0, 1] (Eq. 16). Folds have one size: a mean over problems is one over anchors and folds."""
+class Overlaps(NamedTuple):
+    """Shares of common neighbors, in [0, 1] (Eq. 16): means over anchors within a pair, then over pairs.
+
+    Folds have one size, so a mean over problems is one over anchors and folds.
+    """
 
     matched: Floats
-    """[sizes, pairs, problems]"""
+    """[sizes]"""
     shuffled: Floats
-    """[seeds, sizes, pairs, problems], with the second history's anchors shuffled"""
-
-    @property
-    def matched_means(self) -> Floats:
-        """[sizes] the mean over anchors within a pair, then over pairs."""
-        return np.asarray(self.matched.mean(axis=-1).mean(axis=-1))
-
-    @property
-    def shuffled_means(self) -> Floats:
-        """[seeds, sizes] the same of each shuffle."""
-        return np.asarray(self.shuffled.mean(axis=-1).mean(axis=-1))
+    """[seeds, sizes], with the second history's anchors shuffled"""
 
 
 def nearest(points: Floats, fold: Fold, count: int) -> Ints:
@@ -187,7 +169,7 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
     Args:
         points: FP64 [problems, width] coordinates under one history.
         fold: the fold.
-        count: the size of the neighborhood; ValueError if the fold has fewer candidates.
+        count: the size of the neighborhood, at most the fold's candidates.
 
     Returns:
         int64 [anchors, count] indices of problems, the nearest first.
@@ -206,24 +188,18 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
 
 def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
     """The `count` nearest of a fold's candidates: [..., anchors, candidates] to indices of problems [..., anchors, count]."""
-    if count > len(fold.candidates):
-        raise ValueError(f"a fold has {len(fold.candidates)} candidates, fewer than the {count} of a neighborhood")
     return fold.candidates[np.argsort(distances, axis=-1, kind="stable")[..., :count]]
 
 
-def neighbor_table(
-    coordinates: Floats | Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int
-) -> Table:
+def neighbor_table(coordinates: Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int) -> Table:
     """The neighborhoods of `count` problems of all problems under each of some histories.
 
-    `coordinates` are FP64 [problems, histories, width]; a sequence has the coordinates of each fold (whitening).
-    Raises ValueError if a fold has fewer candidates.
+    `coordinates` are FP64 [problems, histories, width] of each fold.
     """
-    of_folds = [coordinates] * len(folds) if isinstance(coordinates, np.ndarray) else coordinates
     table = {}
     for history in sorted(set(histories)):
-        table[history] = np.empty((len(of_folds[0]), count), np.int64)
-        for fold, points in zip(folds, of_folds, strict=True):
+        table[history] = np.empty((len(coordinates[0]), count), np.int64)
+        for fold, points in zip(folds, coordinates, strict=True):
             table[history][fold.anchors] = nearest(points[:, history], fold, count)
     return table
 
@@ -244,4 +220,5 @@ def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequen
     anchors = np.stack([[np.arange(problems), *shuffles.of_pair(*pair)] for pair in pairs])
     found = places[np.arange(count)[:, None, None, None], anchors[..., None], near[:, None]]
     shares = np.stack([(found[..., :size] < size).sum(axis=-1) / size for size in sizes])
-    return Overlaps(shares[:, :, 0], shares[:, :, 1:].transpose(2, 0, 1, 3))
+    matched, shuffled = shares[:, :, 0], shares[:, :, 1:].transpose(2, 0, 1, 3)
+    return Overlaps(matched.mean(axis=-1).mean(axis=-1), shuffled.mean(axis=-1).mean(axis=-1))

@@ -18,11 +18,9 @@ Ints = npt.NDArray[np.int64]
 def named_permutation(names: Sequence[str], *seed: str | int, exclude_fixed: bool = False) -> Ints:
     """A uniform permutation of distinct names: int64 [names], the index of the name that replaces each name.
 
-    `seed` names the permutation. With `exclude_fixed` it is drawn until no name stays at its place; ValueError for a single
-    name, which cannot move.
+    `seed` names the permutation. With `exclude_fixed` it is drawn until no name stays at its place.
     """
-    if exclude_fixed and len(names) == 1:
-        raise ValueError(f"the only name {names[0]} cannot move: a permutation without fixed points needs two")
+    assert len(names) > 1 or not exclude_fixed, "the only name cannot move"
     place = {name: index for index, name in enumerate(names)}
     ordered = sorted(names)
     for attempt in count():

@@ -21,22 +21,20 @@ from stair.stages.replay.analysis.random_by_name import Ints
 Floats = npt.NDArray[np.float64]
 
 
-class InteractionEnergies:
-    """The interaction's energy in resamples.
+def interaction_percentages(raw: Floats, interaction: Floats, copies: Ints) -> Floats:
+    """[resamples] the interaction's share of each resample's energy, in percent.
 
-    `raw` are the displacements, `interaction` their interaction over all cells: FP64 [problems, histories, hidden].
+    Args:
+        raw: FP64 [problems, histories, hidden] displacements.
+        interaction: FP64 [problems, histories, hidden] their interaction over all cells.
+        copies: [resamples, histories].
     """
-
-    def __init__(self, raw: Floats, interaction: Floats) -> None:
-        self._total = np.einsum("xhi,xhi->h", raw, raw)
-        self._products = np.einsum("xhi,xgi->hg", interaction, interaction, optimize=True)
-
-    def percentages(self, copies: Ints) -> Floats:
-        """[resamples] the interaction's share of each resample's energy, in percent; `copies` are [resamples, histories]."""
-        weights = copies.astype(np.float64)
-        own = weights @ np.diag(self._products)
-        removed = np.einsum("rh,hg,rg->r", weights, self._products, weights, optimize=True) / weights.sum(axis=1)
-        return np.asarray(100 * (own - removed) / (weights @ self._total))
+    total = np.einsum("xhi,xhi->h", raw, raw)
+    products = np.einsum("xhi,xgi->hg", interaction, interaction, optimize=True)
+    weights = copies.astype(np.float64)
+    own = weights @ np.diag(products)
+    removed = np.einsum("rh,hg,rg->r", weights, products, weights, optimize=True) / weights.sum(axis=1)
+    return np.asarray(100 * (own - removed) / (weights @ total))
 
 
 class ResampledInteraction:

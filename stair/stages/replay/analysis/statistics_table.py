@@ -48,25 +48,13 @@ class Statistic:
 
 def write_statistics(path: Path, depth: int, statistics: Iterable[Statistic]) -> int:
     """Writes `REPLAY_STATISTICS`; returns the number of rows."""
-    return write_table(path, REPLAY_STATISTICS, (_row(depth, each) for each in statistics))
 
+    def row(each: Statistic) -> dict[str, Any]:
+        columns = vars(each) | (each.ends or Ends(None, None, None))._asdict() | {"depth": depth}
+        del columns["ends"]
+        return columns
 
-def _row(depth: int, each: Statistic) -> dict[str, Any]:
-    ends = each.ends or Ends(None, None, None)
-    return dict(
-        group=each.group,
-        quantity=each.quantity,
-        of=each.of,
-        depth=depth,
-        layer=each.layer,
-        k=each.k,
-        value=each.value,
-        unit=each.unit,
-        low=ends.low,
-        high=ends.high,
-        method=ends.method,
-        gap=each.gap,
-    )
+    return write_table(path, REPLAY_STATISTICS, map(row, statistics))
 
 
 def read_statistics(path: Path) -> Iterator[Statistic]:
@@ -76,6 +64,6 @@ def read_statistics(path: Path) -> Iterator[Statistic]:
         ValueError: the file is absent or has other columns.
     """
     for row in read_table(path, REPLAY_STATISTICS):
-        ends = None if row["method"] is None else Ends(row["low"], row["high"], row["method"])
-        names = ("group", "quantity", "of", "value", "unit", "layer", "k", "gap")
-        yield Statistic(**{name: row[name] for name in names}, ends=ends)
+        del row["depth"]
+        ends = Ends(row.pop("low"), row.pop("high"), row.pop("method"))
+        yield Statistic(**row, ends=None if ends.method is None else ends)

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
-from stair.config.crossed_sizes import Sizes
+from stair.config.replay import Replay
 from stair.records.seeds import hash_order
 from stair.stages.replay.design.histories import History, source_blocks, spread
 from stair.stages.replay.design.source_sessions import choose_groups, choose_part
@@ -17,23 +16,32 @@ _ATTEMPTS = 5
 """Searches, each from other sessions, before the design is refused."""
 
 
-class Cell(NamedTuple):
-    """One replay: a current problem after the first `depth` turns of a history."""
-
-    problem: str
-    history: History
-    depth: int
-
-
 @dataclass(frozen=True)
 class Batch:
-    """Current problems that share a history, at all its depths; the unit of work that is stored."""
+    """Current problems that share a history, at all its depths: the unit of work, with a file of its own."""
 
+    group: int
+    """1 or 2."""
     history: History | None
     """None is the empty history, which keeps the system prompt and the current turn's template."""
     number: int
     """Within the history. A group's batches of one number have equal problems, whatever the history."""
     problems: tuple[str, ...]
+    in_problem_coverage: bool
+    """True also for the empty history."""
+
+    @property
+    def name(self) -> str:
+        """Names its file."""
+        return f"group-{self.group}/{'empty' if self.history is None else self.history.name}/{self.number}"
+
+    def depths(self, deepest: int) -> range:
+        """The depths of its cells; 0 is the empty history."""
+        return range(1) if self.history is None else range(1, deepest + 1)
+
+    def has_reads(self, depth: int, deepest: int) -> bool:
+        """Whether reads are measured at a depth."""
+        return self.in_problem_coverage and depth in (0, deepest)
 
 
 @dataclass(frozen=True)
@@ -67,49 +75,23 @@ class Group:
     former's, and batches never cross that border: so a history of either coverage has whole batches.
     """
 
+    number: int
+    """1 or 2."""
     history_coverage: Coverage
     problem_coverage: Coverage
-    depth: int
     batch_problems: int
 
-    @property
-    def shared(self) -> Coverage:
-        """The cells that both coverages have."""
-        return Coverage(self.history_coverage.problems, self.problem_coverage.histories)
-
-    def batches_of(self, history: History) -> tuple[Batch, ...]:
-        """A history's batches, at all its depths."""
-        whole = history in self._widely_crossed
-        return tuple(
-            Batch(history, number, problems)
-            for number, problems in enumerate(self._parts)
-            if whole or number < self._shared_parts
-        )
-
-    def reference_batches(self) -> tuple[Batch, ...]:
-        """The references without history: one for each current problem."""
-        return tuple(Batch(None, number, problems) for number, problems in enumerate(self._parts))
-
-    def cells(self) -> Iterator[Cell]:
-        """The replays of both coverages, each once, by history, depth and problem."""
-        for history in self.history_coverage.histories:
-            problems = [problem for batch in self.batches_of(history) for problem in batch.problems]
-            for depth in range(1, self.depth + 1):
-                for problem in problems:
-                    yield Cell(problem, history, depth)
-
-    @cached_property
-    def _widely_crossed(self) -> frozenset[History]:
-        return frozenset(self.problem_coverage.histories)
-
-    @cached_property
-    def _parts(self) -> tuple[tuple[str, ...], ...]:
-        problems, shared = self.problem_coverage.problems, len(self.history_coverage.problems)
-        return (*_pieces(problems[:shared], self.batch_problems), *_pieces(problems[shared:], self.batch_problems))
-
-    @cached_property
-    def _shared_parts(self) -> int:
-        return len(_pieces(self.history_coverage.problems, self.batch_problems))
+    def batches_of(self, history: History | None) -> tuple[Batch, ...]:
+        """A history's batches; of the empty history, those of the references, one for each current problem."""
+        every = history is None or history in self.problem_coverage.histories
+        inner = len(self.history_coverage.problems)
+        parts = self.problem_coverage.problems[:inner], self.problem_coverage.problems[inner:] if every else ()
+        pieces = [
+            part[start : start + self.batch_problems]
+            for part in parts
+            for start in range(0, len(part), self.batch_problems)
+        ]
+        return tuple(Batch(self.number, history, number, piece, every) for number, piece in enumerate(pieces))
 
 
 @dataclass(frozen=True)
@@ -118,26 +100,19 @@ class Design:
 
     groups: tuple[Group, Group]
 
-    def cells(self) -> Iterator[Cell]:
-        """All replays with a history, each once."""
+    def batches(self) -> Iterator[tuple[Batch, ...]]:
+        """All work in its order, by history: each group's references, then its histories."""
         for group in self.groups:
-            yield from group.cells()
+            for history in (None, *group.history_coverage.histories):
+                yield group.batches_of(history)
 
     def references(self) -> tuple[str, ...]:
         """The current problems, each of which is replayed once without history."""
         return tuple(problem for group in self.groups for problem in group.problem_coverage.problems)
 
 
-class _Chosen(NamedTuple):
-    """One group's histories."""
-
-    history_coverage: tuple[History, ...]
-    problem_coverage: tuple[History, ...]
-    """A part of the former."""
-
-
 def crossed_design(
-    sessions: Mapping[str, Sequence[str]], samples: Mapping[str, Sequence[int]], sizes: Sizes, *seed: str | int
+    sessions: Mapping[str, Sequence[str]], samples: Mapping[str, Sequence[int]], replay: Replay
 ) -> Design:
     """The design of a schedule, a function of names: the order in which sessions and samples come does not matter.
 
@@ -145,51 +120,41 @@ def crossed_design(
 
     Args:
         sessions: each session's problems, in the order of turns.
-        samples: the numbers of each session's paths whose first `sizes.depth` turns are complete.
-        sizes: all numbers of the design.
-        seed: names all choices and orders.
+        samples: the numbers of each session's paths whose first `replay.depth` turns are complete.
+        replay: all numbers of the design, and the seed of all choices and orders.
 
     Raises:
         ValueError: the data cannot meet the numbers; the message has the needed and the present ones.
     """
-    if unknown := sorted(samples.keys() - sessions.keys()):
-        raise ValueError(f"there are paths of {unknown[0]}, which is no session of the schedule")
-    for session, problems in sessions.items():
-        if len(set(problems[: sizes.depth])) < sizes.depth:
-            raise ValueError(f"session {session} has no {sizes.depth} distinct problems: {', '.join(problems)}")
     paths = {
-        session: [History(session, sample, tuple(sessions[session][: sizes.depth])) for sample in sorted(set(numbers))]
+        session: [History(session, sample, tuple(sessions[session][: replay.depth])) for sample in sorted(set(numbers))]
         for session, numbers in sorted(samples.items())
         if numbers
     }
     everything = {problem for problems in sessions.values() for problem in problems}
-    _check_counts(paths, len(everything), sizes)
-    histories = _choose_histories(paths, sizes, *seed)
+    _check_counts(paths, len(everything), replay)
+    histories = _choose_histories(paths, replay)
     sources = [{problem for history in many for problem in history.sources} for many, _ in histories]
-    currents = choose_problems(everything, sources, sizes.problem_coverage.current_problems, *seed, "problems")
+    currents = choose_problems(everything, sources, replay.problem_coverage.current_problems, replay.seed, "problems")
+    inner = replay.history_coverage.current_problems
     first, second = (
-        Group(
-            Coverage(chosen[: sizes.history_coverage.current_problems], many),
-            Coverage(chosen, few),
-            sizes.depth,
-            sizes.batch_problems,
-        )
-        for (many, few), chosen in zip(histories, currents, strict=True)
+        Group(number, Coverage(chosen[:inner], many), Coverage(chosen, few), replay.batch_problems)
+        for number, ((many, few), chosen) in enumerate(zip(histories, currents, strict=True), start=1)
     )
     return Design((first, second))
 
 
-def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, sizes: Sizes) -> None:
+def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, replay: Replay) -> None:
     """Counts that need no search."""
-    wanted = [group.history_coverage for group in sizes.groups]
-    current = sizes.problem_coverage.current_problems
+    wanted = [group.history_coverage for group in replay.groups]
+    current = replay.problem_coverage.current_problems
     sources = sum(one.source_problems for one in wanted)
     for needed, there, what in (
-        (sum(one.sessions for one in wanted), len(paths), f"sessions with a path of {sizes.depth} complete turns"),
+        (sum(one.sessions for one in wanted), len(paths), f"sessions with a path of {replay.depth} complete turns"),
         (
-            2 * sizes.history_coverage.histories,
+            2 * replay.history_coverage.histories,
             sum(map(len, paths.values())),
-            f"histories (paths of {sizes.depth} complete turns)",
+            f"histories (paths of {replay.depth} complete turns)",
         ),
         (sources, problems, "source problems, none of which both groups have"),
         (2 * current, problems, "current problems, none of which both groups have"),
@@ -206,13 +171,17 @@ def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, sizes: 
             raise ValueError(f"the design needs {needed} {what}; there are {there}: {needed - there} too few")
 
 
-def _choose_histories(paths: Mapping[str, Sequence[History]], sizes: Sizes, *seed: str | int) -> list[_Chosen]:
+Chosen = tuple[tuple[History, ...], tuple[History, ...]]
+"""A group's histories: those of the history coverage, and those of the problem coverage among them."""
+
+
+def _choose_histories(paths: Mapping[str, Sequence[History]], replay: Replay) -> list[Chosen]:
     """Each group's histories; another attempt starts from other sessions."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            groups = choose_groups(paths, sizes, *seed, "groups", attempt)
+            groups = choose_groups(paths, replay, replay.seed, "groups", attempt)
             return [
-                _choose_of_group(number, {session: paths[session] for session in sessions}, sizes, *seed, attempt)
+                _choose_of_group(number, {session: paths[session] for session in sessions}, replay, attempt)
                 for number, sessions in enumerate(groups, start=1)
             ]
         except ValueError:
@@ -221,20 +190,17 @@ def _choose_histories(paths: Mapping[str, Sequence[History]], sizes: Sizes, *see
     raise AssertionError("the last attempt returns or raises")
 
 
-def _choose_of_group(number: int, paths: Mapping[str, Sequence[History]], sizes: Sizes, *seed: str | int) -> _Chosen:
-    wide, narrow = sizes.history_coverage.histories, sizes.problem_coverage.histories
+def _choose_of_group(number: int, paths: Mapping[str, Sequence[History]], replay: Replay, attempt: int) -> Chosen:
+    seed = replay.seed, attempt
+    wide, narrow = replay.history_coverage.histories, replay.problem_coverage.histories
     many = spread(chain.from_iterable(paths.values()), wide, *seed, "history coverage", number)
     kept = {session: [history for history in many if history.session == session] for session in paths}
     try:
-        part = choose_part(kept, sizes.groups[number - 1], narrow, *seed, "part", number)
+        part = choose_part(kept, replay.groups[number - 1].problem_coverage, narrow, *seed, "part", number)
     except ValueError as error:
         raise ValueError(f"group {number}: {error}") from None
     few = spread(chain.from_iterable(kept[session] for session in part), narrow, *seed, "problem coverage", number)
-    return _Chosen(many, few)
-
-
-def _pieces(items: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
-    return [items[start : start + size] for start in range(0, len(items), size)]
+    return many, few
 
 
 def choose_problems(

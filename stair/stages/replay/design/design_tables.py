@@ -15,14 +15,14 @@ from stair.stages.replay.design.histories import History
 
 def history_rows(design: Design, prefix_tokens: dict[History, tuple[int, ...]]) -> Iterator[dict[str, Any]]:
     """The histories of both groups, in the order of the design; `prefix_tokens` are each history's tokens by depth."""
-    for number, group in enumerate(design.groups, start=1):
+    for group in design.groups:
         wide, narrow = (
             {history: block for block, joined in enumerate(coverage.blocks, start=1) for history in joined}
             for coverage in (group.history_coverage, group.problem_coverage)
         )
         for history in group.history_coverage.histories:
             yield dict(
-                group=number,
+                group=group.number,
                 history=history.name,
                 session_id=history.session,
                 sample=history.sample,
@@ -35,14 +35,13 @@ def history_rows(design: Design, prefix_tokens: dict[History, tuple[int, ...]]) 
 
 def problem_rows(design: Design, turns: dict[str, tuple[int, int]]) -> Iterator[dict[str, Any]]:
     """The current problems of both groups, in the order of the design; `turns` has each one's tokens: its turn's, its body's."""
-    for number, group in enumerate(design.groups, start=1):
-        wide = set(group.history_coverage.problems)
+    for group in design.groups:
         for problem in group.problem_coverage.problems:
             tokens, body = turns[problem]
             yield dict(
-                group=number,
+                group=group.number,
                 problem_id=problem,
-                history_coverage=problem in wide,
+                history_coverage=problem in group.history_coverage.problems,
                 turn_tokens=tokens,
                 body_tokens=body,
             )
@@ -52,14 +51,13 @@ def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
     """The design that `history_rows` and `problem_rows` wrote. Raises ValueError if a table is absent or has other columns."""
     history_table = list(rows_as(histories, REPLAY_HISTORIES, ReplayHistory))
     problem_table = list(rows_as(problems, REPLAY_PROBLEMS, ReplayProblem))
-    groups = []
-    for number in (1, 2):
-        saved = {
-            History(row.session_id, row.sample, tuple(row.sources)): row for row in history_table if row.group == number
-        }
-        current = {row.problem_id: row for row in problem_table if row.group == number}
-        few = tuple(history for history, row in saved.items() if row.problem_coverage_block is not None)
-        wide = tuple(problem for problem, row in current.items() if row.history_coverage)
-        depth = len(next(iter(saved)).sources)
-        groups.append(Group(Coverage(wide, tuple(saved)), Coverage(tuple(current), few), depth, batch_problems))
-    return Design((groups[0], groups[1]))
+
+    def group_of(number: int) -> Group:
+        rows = [row for row in history_table if row.group == number]
+        all_histories = [History(row.session_id, row.sample, tuple(row.sources)) for row in rows]
+        few = [one for one, row in zip(all_histories, rows, strict=True) if row.problem_coverage_block is not None]
+        current = [row for row in problem_table if row.group == number]
+        wide = Coverage(tuple(row.problem_id for row in current if row.history_coverage), tuple(all_histories))
+        return Group(number, wide, Coverage(tuple(row.problem_id for row in current), tuple(few)), batch_problems)
+
+    return Design((group_of(1), group_of(2)))

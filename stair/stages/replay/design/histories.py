@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Set
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import TypeVar
 
 from stair.records.seeds import hash_order
-
-T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, order=True)
@@ -58,9 +55,9 @@ def source_blocks(histories: Iterable[History]) -> tuple[tuple[History, ...], ..
     )
 
 
-def joined(sets: Iterable[Set[T]]) -> list[set[T]]:
+def joined(sets: Iterable[Set[str]]) -> list[set[str]]:
     """The unions of sets that a chain of shared elements joins."""
-    unions: list[set[T]] = []
+    unions: list[set[str]] = []
     for one in sets:
         union, apart = set(one), []
         for other in unions:

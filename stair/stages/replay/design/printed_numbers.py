@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -28,8 +28,7 @@ def table_facts(design: Design) -> list[Fact]:
     """Table `replay_design`: both groups of the history coverage, then of the problem coverage."""
     return [
         Fact(name, number, metric, value)
-        for name, coverages in _coverages(design).items()
-        for number, coverage in enumerate(coverages, start=1)
+        for name, number, coverage in _coverages(design)
         for metric, value in (
             ("current problems", len(coverage.problems)),
             ("histories", len(coverage.histories)),
@@ -41,10 +40,13 @@ def table_facts(design: Design) -> list[Fact]:
 
 def text_facts(design: Design) -> list[Fact]:
     """The numbers of appendix A.1's text, but for the lengths of histories, which tokens decide."""
-    depth = design.groups[0].depth
-    many = sum(_pairs(group.history_coverage) for group in design.groups)
-    few = sum(_pairs(group.problem_coverage) for group in design.groups)
-    reused = sum(_pairs(group.shared) for group in design.groups)
+    many = few = reused = 0
+    for group in design.groups:
+        wide, narrow = group.history_coverage, group.problem_coverage
+        many += len(wide.problems) * len(wide.histories)
+        few += len(narrow.problems) * len(narrow.histories)
+        reused += len(wide.problems) * len(narrow.histories)
+    depth = len(design.groups[0].history_coverage.histories[0].sources)
     return [
         Fact(None, None, "nonempty replays, history coverage", depth * many),
         Fact(None, None, "cells of problem coverage reused", depth * reused),
@@ -54,8 +56,7 @@ def text_facts(design: Design) -> list[Fact]:
         Fact(None, None, "empty-history references", len(design.references())),
         *(
             Fact(None, number, f"connected source blocks, {name.replace('_', ' ')}", len(coverage.blocks))
-            for name, coverages in _coverages(design).items()
-            for number, coverage in enumerate(coverages, start=1)
+            for name, number, coverage in _coverages(design)
         ),
     ]
 
@@ -65,48 +66,32 @@ def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
 
     Numbers of the history coverage have the text's own names. Those of its part, the problem coverage, have a suffix.
     """
-    facts = []
-    for ending, rows in (
-        ("", histories),
-        (", problem coverage", [row for row in histories if row.problem_coverage_block is not None]),
-    ):
-        lengths = {
-            group: list(zip(*(row.prefix_tokens for row in rows if row.group == group), strict=True))
-            for group in (1, 2)
-        }
-        depth = len(lengths[1])
-        facts += [
-            Fact(
-                None,
-                group,
-                f"median history length, depth {number}{ending}",
-                median(lengths[group][number - 1]),
-                "tokens",
-            )
-            for number in range(1, depth + 1)
-            for group in (1, 2)
-        ]
-        facts += [
-            Fact(
-                None,
-                group,
-                f"{name} {_TURNS[number]}-turn history{ending}",
-                which(lengths[group][number - 1]),
-                "tokens",
-            )
-            for number in range(1, depth + 1)
+    depths = range(1, len(histories[0].prefix_tokens) + 1)
+    statistics: list[tuple[str, int, Callable[[list[int]], float]]] = [
+        *((f"median history length, depth {depth}", depth, median) for depth in depths),
+        *(
+            (f"{name} {_TURNS[depth]}-turn history", depth, which)
+            for depth in depths
             for name, which in (("shortest", min), ("longest", max))
-            for group in (1, 2)
-        ]
-    return facts
+        ),
+    ]
+    inner = [row for row in histories if row.problem_coverage_block is not None]
+    return [
+        Fact(
+            None,
+            group,
+            metric + ending,
+            statistic([row.prefix_tokens[depth - 1] for row in rows if row.group == group]),
+            "tokens",
+        )
+        for ending, rows in (("", histories), (", problem coverage", inner))
+        for metric, depth, statistic in statistics
+        for group in (1, 2)
+    ]
 
 
-def _coverages(design: Design) -> dict[str, list[Coverage]]:
-    return {
-        "history_coverage": [group.history_coverage for group in design.groups],
-        "problem_coverage": [group.problem_coverage for group in design.groups],
-    }
-
-
-def _pairs(coverage: Coverage) -> int:
-    return len(coverage.problems) * len(coverage.histories)
+def _coverages(design: Design) -> list[tuple[str, int, Coverage]]:
+    return [
+        *(("history_coverage", group.number, group.history_coverage) for group in design.groups),
+        *(("problem_coverage", group.number, group.problem_coverage) for group in design.groups),
+    ]

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
 
-from stair.config.crossed_sizes import GroupSizes, Sizes
+from stair.config.replay import BlockSizes, Replay
 from stair.records.seeds import hash_order, seed_of
 from stair.stages.replay.design.histories import History, joined
-
-T = TypeVar("T")
 
 _SWAPS = 200
 """Swaps tried for each session that can be chosen; the paper's design needs about one."""
@@ -22,43 +19,42 @@ Paths = Mapping[str, Collection[History]]
 """The histories of each session."""
 
 
-def choose_groups(paths: Paths, sizes: Sizes, *seed: str | int) -> list[list[str]]:
+def choose_groups(paths: Paths, replay: Replay, *seed: str | int) -> list[list[str]]:
     """Both groups' sessions, with exact numbers of source problems and none of these in both.
 
     The groups are searched together: the sessions that one group leaves may not suffice for the other.
     Raises ValueError if no such groups are found; the message has the numbers of the closest.
     """
     sources = _sources(paths)
-    wanted = [group.history_coverage for group in sizes.groups]
-    histories = sizes.history_coverage.histories
+    wanted = [group.history_coverage for group in replay.groups]
+    histories = replay.history_coverage.histories
 
     def misses(boxes: Sequence[Sequence[str]]) -> int:
-        first, second = (_problems(box, sources) for box in boxes[:2])
+        first, second = (_problems(box, sources) for box in boxes)
         return len(first & second) + sum(
             abs(len(problems) - one.source_problems) + max(0, histories - _count(box, paths))
-            for problems, box, one in zip((first, second), boxes, wanted, strict=False)
+            for problems, box, one in zip((first, second), boxes, wanted, strict=True)
         )
 
-    start = _cut(hash_order(paths, *seed, "start"), *(one.sessions for one in wanted))
-    missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
+    missed, boxes = swap_search(paths, [one.sessions for one in wanted], misses, *seed)
     if missed:
-        first, second = (_problems(box, sources) for box in boxes[:2])
+        first, second = (_problems(box, sources) for box in boxes)
         raise ValueError(
             f"no groups of {_both(one.sessions for one in wanted)} sessions found among {len(paths)} that have "
             f"{_both(one.source_problems for one in wanted)} source problems, none in both, and {histories} histories each; "
             f"the closest have {len(first)} and {len(second)} source problems, {len(first & second)} in both, and "
-            f"{_both(_count(box, paths) for box in boxes[:2])} histories"
+            f"{_both(_count(box, paths) for box in boxes)} histories"
         )
-    return [sorted(box) for box in boxes[:2]]
+    return [sorted(box) for box in boxes]
 
 
-def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | int) -> list[str]:
+def choose_part(paths: Paths, wanted: BlockSizes, histories: int, *seed: str | int) -> list[str]:
     """The sessions of a group that the problem coverage takes, with exact numbers of source problems and blocks.
 
     `paths` has the group's histories by session; the problem coverage needs `histories` of them.
     Raises ValueError if no such part is found; the message has the numbers of the closest.
     """
-    sources, wanted = _sources(paths), group.problem_coverage
+    sources = _sources(paths)
 
     def part_of(box: Sequence[str]) -> tuple[int, int, int]:
         blocks = len(joined([sources[session] for session in box]))
@@ -66,17 +62,16 @@ def choose_part(paths: Paths, group: GroupSizes, histories: int, *seed: str | in
 
     def misses(boxes: Sequence[Sequence[str]]) -> int:
         problems, blocks, there = part_of(boxes[0])
-        return abs(problems - wanted.source_problems) + abs(blocks - group.blocks) + max(0, histories - there)
+        return abs(problems - wanted.source_problems) + abs(blocks - wanted.blocks) + max(0, histories - there)
 
-    start = _cut(hash_order(paths, *seed, "start"), wanted.sessions)
-    missed, boxes = swap_search(start, misses, _SWAPS * len(paths), random.Random(seed_of(*seed, "swaps")))
+    missed, (part,) = swap_search(paths, [wanted.sessions], misses, *seed)
     if missed:
-        problems, blocks, there = part_of(boxes[0])
+        problems, blocks, there = part_of(part)
         raise ValueError(
             f"no {wanted.sessions} of a group's {len(paths)} sessions found that have {wanted.source_problems} source problems, "
-            f"{group.blocks} blocks and {histories} histories; the closest have {problems}, {blocks} and {there}"
+            f"{wanted.blocks} blocks and {histories} histories; the closest have {problems}, {blocks} and {there}"
         )
-    return sorted(boxes[0])
+    return sorted(part)
 
 
 def _sources(paths: Paths) -> dict[str, frozenset[str]]:
@@ -91,44 +86,36 @@ def _count(sessions: Sequence[str], paths: Paths) -> int:
     return sum(len(paths[session]) for session in sessions)
 
 
-def _cut(items: Sequence[str], *sizes: int) -> list[Sequence[str]]:
-    """Consecutive parts of these sizes, and the rest."""
-    boxes, start = [], 0
-    for size in sizes:
-        boxes.append(items[start : start + size])
-        start += size
-    return [*boxes, items[start:]]
-
-
 def _both(numbers: Iterable[int]) -> str:
     return " and ".join(map(str, numbers))
 
 
 def swap_search(
-    start: Sequence[Sequence[T]], misses: Callable[[list[list[T]]], int], swaps: int, chance: random.Random
-) -> tuple[int, list[list[T]]]:
-    """Exchanges items between boxes until `misses` is zero, at most `swaps` times.
+    sessions: Iterable[str], sizes: Sequence[int], misses: Callable[[list[list[str]]], int], *seed: str | int
+) -> tuple[int, list[list[str]]]:
+    """Fills boxes of these sizes with sessions, and exchanges sessions until `misses` of the boxes is zero.
 
-    The last box of `start` holds the items that are not chosen. `chance` draws the exchanges.
-    Returns the fewest misses that were reached, and the boxes that have them. Every box keeps its size.
+    Returns the fewest misses that were reached, and the boxes that have them. `seed` names the start and the exchanges.
     """
-    boxes = [list(box) for box in start]
-    current = fewest = misses(boxes)
-    best = [list(box) for box in boxes]
+    order, chance = hash_order(sessions, *seed, "start"), random.Random(seed_of(*seed, "swaps"))
+    ends = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
+    # The last box has the sessions that are not chosen.
+    boxes = [order[start:end] for start, end in zip(ends, [*ends[1:], len(order)], strict=True)]
+    current = fewest = misses(boxes[:-1])
+    best = [list(box) for box in boxes[:-1]]
     places = [(number, index) for number, box in enumerate(boxes) for index in range(len(box))]
-    chosen = len(places) - len(boxes[-1])
-    for _ in range(swaps if chosen else 0):
+    for _ in range(_SWAPS * len(order)):
         if fewest == 0:
             break
-        (box, index), (other, place) = places[chance.randrange(chosen)], places[chance.randrange(len(places))]
+        (box, index), (other, place) = places[chance.randrange(ends[-1])], places[chance.randrange(len(places))]
         if box == other:
             continue
         boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
-        missed = misses(boxes)
+        missed = misses(boxes[:-1])
         if missed > current and chance.random() >= math.exp((current - missed) / _TEMPERATURE):
             boxes[box][index], boxes[other][place] = boxes[other][place], boxes[box][index]
             continue
         current = missed
         if current < fewest:
-            fewest, best = current, [list(one) for one in boxes]
+            fewest, best = current, [list(one) for one in boxes[:-1]]
     return fewest, best

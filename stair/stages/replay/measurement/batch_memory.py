@@ -22,12 +22,12 @@ def replay_memory(
     columns: int,
     tile: int,
     weights: int,
-    width: int = 2,
-    flash: bool = True,
-) -> dict[str, int]:
-    """Bytes by part at the peak of one history: its prefix is computed in one pass, its problems in one batch.
+    width: int,
+    flash: bool,
+) -> int:
+    """Bytes at the peak of one history: its prefix is computed in one pass, its problems in one batch.
 
-    Parts are counted by the tensors that live together in one block: those of attention, of the MLP, of a recurrence or of the
+    A block counts with the tensors that live together in it: those of attention, of the MLP, of a recurrence or of the
     probes, whichever are more.
 
     Args:
@@ -67,19 +67,12 @@ def replay_memory(
             probes = own + 2 * tile + average + 2 * prefix * facts.head_dim * _WIDE + tokens * heads * _WIDE
         return max(attention, mlp, probes, tokens * token)
 
-    passes = {
-        "the prefix's pass": prefix * hidden * width + block(prefix, 1, prefix, False),
-        "the batch's pass": tokens * hidden * width
-        + rows * recurrent * state
-        + (0 if flash else tokens * whole)
-        + block(tokens, rows, whole, True),
-    }
-    name = max(passes, key=lambda name: passes[name])
-    return {
-        "weights": weights * width,
-        "the prefix's states": prefix * kv * len(facts.full_attention_layers) * width + recurrent * state,
-        name: passes[name],
-    }
+    pass_of_prefix = prefix * hidden * width + block(prefix, 1, prefix, False)
+    pass_of_batch = tokens * hidden * width + rows * recurrent * state + block(tokens, rows, whole, True)
+    if not flash:
+        pass_of_batch += tokens * whole
+    states_of_prefix = prefix * kv * len(facts.full_attention_layers) * width + recurrent * state
+    return weights * width + states_of_prefix + max(pass_of_prefix, pass_of_batch)
 
 
 def _recurrence(text: Mapping[str, Any], width: int) -> tuple[int, int]:

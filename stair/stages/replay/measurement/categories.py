@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from stair.models.turn_markers import TurnMarkers
 from stair.sessions.renderer import Exchange, Renderer
@@ -14,8 +15,15 @@ CATEGORIES = ("user", "assistant", "template", "current")
 _USER, _ASSISTANT, _TEMPLATE, _CURRENT = range(len(CATEGORIES))
 
 
-@dataclass(frozen=True)
-class Turn:
+class SourceTokens(NamedTuple):
+    """A source history: everything before the current user header."""
+
+    ids: tuple[int, ...]
+    categories: tuple[int, ...]
+    """Each token's index in `CATEGORIES`."""
+
+
+class Turn(NamedTuple):
     """A current turn's ids, and its user body as positions in the turn (end exclusive)."""
 
     ids: tuple[int, ...]
@@ -40,9 +48,9 @@ class Labelled:
         assert self.prefix <= self.body[0] <= self.body[1] <= len(self.ids)
 
     @property
-    def history(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Ids and categories of the source history."""
-        return self.ids[: self.prefix], self.categories[: self.prefix]
+    def history(self) -> SourceTokens:
+        """The source history."""
+        return SourceTokens(self.ids[: self.prefix], self.categories[: self.prefix])
 
     @property
     def turn(self) -> Turn:

@@ -70,9 +70,8 @@ def reads(
 
 @torch.inference_mode()
 def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> Measured:
-    """Return what `Probe` measures for one problem. Raises ValueError unless the model's attention is eager."""
-    if model.config._attn_implementation != "eager":
-        raise ValueError("attention probabilities are given out by eager attention only; load the model with it")
+    """Return what `Probe` measures for one problem."""
+    assert model.config._attn_implementation == "eager", "no other attention gives out probabilities"
     architecture = describe(model.config.to_dict())
     start, end = prompt.body
     outputs: dict[Any, Tensor] = {}
@@ -108,11 +107,10 @@ def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> M
         weight = decoder.layers[layer].self_attn.o_proj.weight
         return reads(alphas[layer], values, weight, prompt.categories, prompt.body, gate)
 
-    hidden = outputs["embedding"].shape[-1]
     return Measured(
         mean("embedding")[None],
         torch.stack([mean(("block", layer)) for layer in range(architecture.layers)])[None],
         torch.stack([masses(alpha, prompt.categories, prompt.body) for alpha in alphas.values()])[None],
-        torch.stack([read(layer) for layer in layers])[None] if layers else ids.new_empty(1, 0, 4, hidden),
-        torch.stack([mean(("mlp", layer + 1)) for layer in layers])[None] if layers else ids.new_empty(1, 0, hidden),
+        torch.stack([read(layer) for layer in layers])[None] if layers else None,
+        torch.stack([mean(("mlp", layer + 1)) for layer in layers])[None] if layers else None,
     )

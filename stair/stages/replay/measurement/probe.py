@@ -5,9 +5,9 @@ Block outputs come from hooks: `output_hidden_states` holds the normalised outpu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -19,7 +19,6 @@ from stair.models.attention_modules import gate_logits, key_source, per_head, qu
 from stair.models.prefix import Prefix, run
 from stair.stages.replay.measurement.attention import Layer, Sources, attend
 from stair.stages.replay.measurement.categories import Turn
-from stair.stages.replay.measurement.layers import check_measured_layers
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,8 @@ class Turns:
 
     @classmethod
     def pad(cls, turns: Sequence[Turn], *, rows: int, columns: int, device: torch.device | str = "cpu") -> Turns:
-        """Raises ValueError when there is no turn, or more or longer ones than the shape holds."""
-        longest = max((len(turn.ids) for turn in turns), default=0)
-        if not turns or len(turns) > rows or longest > columns:
-            raise ValueError(
-                f"{len(turns)} turns of at most {longest} tokens do not fit a batch of {rows} x {columns} tokens"
-            )
+        """A batch of at most `rows` turns of at most `columns` tokens, padded on the right."""
+        assert 0 < len(turns) <= rows and max(len(turn.ids) for turn in turns) <= columns
         ids = torch.zeros(rows, columns, dtype=torch.long)
         weights = torch.zeros(rows, columns, dtype=torch.float64)
         for row in range(rows):
@@ -64,60 +59,63 @@ class Measured:
     """[problems, layers, hidden]"""
     masses: Tensor
     """[problems, full-attention layers, 4], by `CATEGORIES`"""
-    reads: Tensor
-    """[problems, measured layers, 4, hidden]"""
-    next_mlp: Tensor
-    """[problems, measured layers, hidden]: the MLP output of the block behind the measured one"""
+    reads: Tensor | None
+    """[problems, measured layers, 4, hidden]; None without such layers"""
+    next_mlp: Tensor | None
+    """[problems, measured layers, hidden]: the MLP output of the block behind the measured one; None without such layers"""
 
 
 class Probe:
     """Measures `model`; reads and the next block's MLP output are of the zero-based `layers`.
 
-    Hooks exist only while `measure` runs. Raises ValueError for a layer that is not full attention or has no next block.
+    These are full-attention layers with a next block. Hooks exist only while `measure` runs.
     """
 
     def __init__(self, model: Any, layers: Sequence[int] = ()) -> None:
         self.architecture = describe(model.config.to_dict())
-        check_measured_layers(self.architecture, layers)
         self.model, self.layers = model, tuple(layers)
 
     @torch.inference_mode()
     def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> Measured:
         """Run `turns` behind `prefix` and return the measurements; `categories` are those of the prefix's tokens."""
-        if len(categories) != len(prefix.ids):
-            raise ValueError(f"{len(categories)} categories are given for a prefix of {len(prefix.ids)} tokens")
+        assert len(categories) == len(prefix.ids)
         working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
         weights = turns.weights.to(working)
         sources = Sources.of(categories, turns.ids.device)
-        pooled = _Pooled(weights)
+        means: dict[str, Tensor] = {}
         attended: dict[int, tuple[Tensor, Tensor | None]] = {}
         decoder = self.model.base_model
+
+        def keep_mean(name: str) -> Callable[[nn.Module, Any, Tensor], None]:
+            def hooked(_: nn.Module, args: Any, output: Tensor) -> None:
+                means[name] = (weights[:, None] @ output.to(weights.dtype))[:, 0]
+
+            return hooked
+
         with ExitStack() as stack:
 
             def hook(handle: RemovableHandle) -> None:
                 stack.callback(handle.remove)
 
-            hook(decoder.embed_tokens.register_forward_hook(pooled.keep("embedding")))
+            hook(decoder.embed_tokens.register_forward_hook(keep_mean("embedding")))
             for number, block in enumerate(decoder.layers):
-                hook(block.register_forward_hook(pooled.keep(f"block {number}")))
+                hook(block.register_forward_hook(keep_mean(f"block {number}")))
                 if number - 1 in self.layers:
-                    hook(block.mlp.register_forward_hook(pooled.keep(f"mlp behind {number - 1}")))
+                    hook(block.mlp.register_forward_hook(keep_mean(f"mlp behind {number - 1}")))
                 if number in self.architecture.full_attention_layers:
                     self._attach(number, block.self_attn, prefix, sources, weights, attended, hook)
             run(self.model, turns.ids, prefix.cache(len(turns.ids)), len(prefix.ids))
         count = turns.count
-        hidden = self.architecture.hidden_size
-        masses = [attended[layer][0] for layer in self.architecture.full_attention_layers]
-        reads = [attended[layer][1] for layer in self.layers]
+
+        def stacked(parts: Iterable[Tensor | None]) -> Tensor:
+            return torch.stack([part[:count] for part in parts if part is not None], dim=1)
+
         return Measured(
-            pooled.means["embedding"][:count],
-            torch.stack([pooled.means[f"block {layer}"][:count] for layer in range(self.architecture.layers)], dim=1),
-            torch.stack([mass[:count] for mass in masses], dim=1),
-            _stacked([read[:count] for read in reads if read is not None], weights.new_empty(count, 0, 4, hidden)),
-            _stacked(
-                [pooled.means[f"mlp behind {layer}"][:count] for layer in self.layers],
-                weights.new_empty(count, 0, hidden),
-            ),
+            means["embedding"][:count],
+            stacked(means[f"block {layer}"] for layer in range(self.architecture.layers)),
+            stacked(attended[layer][0] for layer in self.architecture.full_attention_layers),
+            stacked(attended[layer][1] for layer in self.layers) if self.layers else None,
+            stacked(means[f"mlp behind {layer}"] for layer in self.layers) if self.layers else None,
         )
 
     def _attach(
@@ -172,26 +170,8 @@ class Probe:
         hook(module.register_forward_hook(rebuild))
 
 
-@dataclass
-class _Pooled:
-    """Means over the body tokens of what modules give out, by name."""
-
-    weights: Tensor
-    means: dict[str, Tensor] = field(default_factory=dict)
-
-    def keep(self, name: str) -> Callable[[nn.Module, Any, Tensor], None]:
-        def hooked(_: nn.Module, args: Any, output: Tensor) -> None:
-            self.means[name] = (self.weights[:, None] @ output.to(self.weights.dtype))[:, 0]
-
-        return hooked
-
-
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """RoPE as every architecture applies it, in the model's own precision; channels beyond the angles stay."""
     turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
     first, second = turned.chunk(2, dim=-1)
     return torch.cat([turned * cos + torch.cat([-second, first], dim=-1) * sin, rest], dim=-1)
-
-
-def _stacked(parts: list[Tensor], nothing: Tensor) -> Tensor:
-    return torch.stack(parts, dim=1) if parts else nothing
