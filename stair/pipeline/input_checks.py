@@ -113,8 +113,11 @@ def _check_template(config: Config, paths: RunPaths, model: str) -> None:
 
 def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
     settings = config.models[model]
-    architecture = None if settings.tiny is not None else _architecture(paths.model_folder(config, model))
-    name = settings.tiny.architecture if settings.tiny is not None else architecture and architecture.name
+    if settings.tiny is not None:
+        name = settings.tiny.architecture
+    else:
+        architecture = _architecture(paths.model_folder(config, model))
+        name = "" if architecture is None else architecture.name
     drawn = [(config.rollout_engine(model), settings.rollout_sampling, "rollout_sampling")]
     for benchmark in config.benchmarks_of(model):
         engine, sampling = config.engine_for(model, benchmark), settings.sampling_for(benchmark)
@@ -126,7 +129,7 @@ def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
             place = f"models.{model}.{key}: "
             choice.check_sampling(sampling_settings(sampling, choice.truncation))
             place = f"models.{model}: "
-            if name is not None:
+            if name:  # else the model's folder does not exist yet
                 choice.check_architecture(name)
         except ValueError as error:
             raise ConfigError(f"{place}{error}") from None

@@ -8,7 +8,8 @@ from stair.engines.base import Request, SamplingSettings
 
 ARCHITECTURES = ("qwen3", "qwen3_5")
 _PENALTY = 2.0
-_OTHER_ENGINE = "use the Transformers engine (rollouts.engine, models.<key>.rollout_engine, evaluation.engine, evaluation.engine_changes)"
+_ENGINE_KEYS = "rollouts.engine, models.<key>.rollout_engine, evaluation.engine, evaluation.engine_changes"
+_OTHER_ENGINE = f"use the Transformers engine ({_ENGINE_KEYS})"
 
 
 def check_sampling(sampling: SamplingSettings) -> None:
