@@ -14,7 +14,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
-from stair.pipeline.planning.calibration import calibrate
+from stair.pipeline.planning.calibration import calibrate, measured_seconds
 from stair.pipeline.planning.claims import decidable
 from stair.pipeline.planning.jobs import planned_jobs
 from stair.pipeline.planning.work import Calibration, CostModel
@@ -41,10 +41,10 @@ def test_a_model_is_planned_from_the_others_within_a_factor_of_two(model: str, t
     for path in removed:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    learned, measured = calibrate(tmp_path, listed("tiny")), calibrate(FOLDER, listed("tiny")).measured_seconds
-    assert not any(key[1] == model for key in learned.measured_seconds)
-    shared = {rule for rule, other in learned.measured_seconds if other}
     run = Run(load_run(FOLDER), RunPaths(FOLDER))
+    learned, measured = calibrate(tmp_path, listed("tiny")), measured_seconds(run)
+    assert not any(key[1] == model for key in learned.factors)
+    shared = {rule for rule, other in learned.factors if other}
     jobs = planned_jobs(CostModel(run, learned), listed("tiny"))
     planned = sum(job.work.seconds for job in jobs if job.model == model and job.rule in shared)
     seconds = sum(measured[rule, model] for rule in shared if (rule, model) in measured)

@@ -11,7 +11,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.planning.calibration import calibrate
+from stair.pipeline.planning.calibration import calibrate, measured_seconds
 from stair.pipeline.planning.claims import decidable
 from stair.pipeline.planning.jobs import planned_jobs
 from stair.pipeline.planning.work import Calibration, CostModel
@@ -33,7 +33,7 @@ def test_a_calibrated_plan_meets_the_runs_seconds_and_scales(finished_run: Path)
     config, paths = load_run(folder), RunPaths(folder)
     planned = seconds_by_rule(Run(config, paths), learned)
     measured: dict[str, float] = defaultdict(float)
-    for (rule, _), seconds in learned.measured_seconds.items():
+    for (rule, _), seconds in measured_seconds(Run(config, paths)).items():
         measured[rule] += seconds
     for rule, seconds in measured.items():
         assert planned[rule] == pytest.approx(seconds, rel=0.3), rule

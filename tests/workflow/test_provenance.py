@@ -10,11 +10,11 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.planning.calibration import calibrate
+from stair.pipeline.planning.calibration import measured_seconds
 from stair.pipeline.provenance import provenance
+from stair.pipeline.run import Run
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import manifest_files, package_versions
-from tests.listed import listed
 from tests.workflow.conftest import run_in
 
 pytestmark = pytest.mark.xdist_group("workflow")
@@ -59,7 +59,8 @@ def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     words = ("stair", "provenance", "--run", "results/smoke")
     run_in(copied_run, *words)  # again, because the report was made after it
     rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
-    before = calibrate(folder, listed("smoke")).measured_seconds["evaluation_shard", MODEL]
+    run = Run(load_run(folder), RunPaths(folder))
+    before = measured_seconds(run)["evaluation_shard", MODEL]
     progress = folder / f"work/progress/evaluation.{MODEL}.math500.native.0.json"
     told = json.loads(progress.read_text())
     assert (told["earlier_attempts"], told["earlier_seconds"]) == (0, 0.0)
@@ -69,9 +70,7 @@ def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     cost = rules["evaluation_shard"]
     expected = {"earlier_attempts": 2, "earlier_seconds": 1000.0, "seconds": pytest.approx(cost["seconds"] + 1000.0)}
     assert now == rules | {"evaluation_shard": cost | expected}
-    assert calibrate(folder, listed("smoke")).measured_seconds["evaluation_shard", MODEL] == pytest.approx(
-        before + 1000.0
-    )
+    assert measured_seconds(run)["evaluation_shard", MODEL] == pytest.approx(before + 1000.0)
 
 
 def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:

@@ -24,10 +24,7 @@ def calibrate(folder: Path, jobs: Sequence[ListedJob]) -> Calibration:
     """
     run = Run(load_run(folder), RunPaths(folder))
     means = _mean_tokens(run.paths.provenance)
-    measured, modelled = defaultdict[tuple[str, str], float](float), defaultdict[tuple[str, str], float](float)
-    for timed in measured_jobs(run.paths):
-        model = timed.name[0] if timed.name and timed.name[0] in run.config.models else ""
-        measured[timed.rule, model] += timed.seconds
+    measured, modelled = measured_seconds(run), defaultdict[tuple[str, str], float](float)
     if not measured:
         timings = run.paths.work("timings")
         raise ValueError(f"{timings} has no measured job; --calibrate needs the folder of a finished run")
@@ -39,6 +36,15 @@ def calibrate(folder: Path, jobs: Sequence[ListedJob]) -> Calibration:
             sums[key][0] += measured[rule, model]
             sums[key][1] += modelled[rule, model]
     return Calibration({key: seconds / planned for key, (seconds, planned) in sums.items()}, means)
+
+
+def measured_seconds(run: Run) -> dict[tuple[str, str], float]:
+    """The measured seconds of a run's jobs, by rule and model; the model is empty for the jobs of no model."""
+    measured = defaultdict[tuple[str, str], float](float)
+    for timed in measured_jobs(run.paths):
+        model = timed.name[0] if timed.name and timed.name[0] in run.config.models else ""
+        measured[timed.rule, model] += timed.seconds
+    return measured
 
 
 def _mean_tokens(path: Path) -> dict[tuple[str, str, str], float]:
