@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from stair.config.datasets import Benchmark
+from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder, shared_t1
 from stair.config.resolve import ConfigError
@@ -60,12 +61,8 @@ def check_writable(paths: RunPaths) -> None:
         raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
 
 
-def check_environments(config: Config, paths: RunPaths) -> None:
-    """Checks the environments of the engines that must still generate responses.
-
-    Raises:
-        ConfigError: an environment does not exist, holds another version, or was built for another device.
-    """
+def engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
+    """The engines of training and evaluation responses that do not exist yet, each once."""
     needed = [config.rollout_engine(model) for model in config.models if not paths.rollouts(model).exists()]
     for study, files in ((config, paths), shared_t1(config, paths)):
         needed += [
@@ -74,7 +71,16 @@ def check_environments(config: Config, paths: RunPaths) -> None:
             for model, benchmark in study.evaluated(condition)
             if not files.responses(model, benchmark, condition).exists()
         ]
-    for engine in dict.fromkeys(needed):
+    return list(dict.fromkeys(needed))
+
+
+def check_environments(config: Config, paths: RunPaths) -> None:
+    """Checks the environments of the engines that must still generate responses.
+
+    Raises:
+        ConfigError: an environment does not exist, holds another version, or was built for another device.
+    """
+    for engine in engines_to_run(config, paths):
         try:
             engine_choice(config, engine).check_environment()
         except ValueError as error:

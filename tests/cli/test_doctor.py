@@ -329,8 +329,11 @@ def test_random_weights_need_no_download() -> None:
     assert "downloads" not in one(findings, "for logs and tables")["text"]
 
 
-def test_the_server_of_training_responses(tmp_path: Path) -> None:
-    folder = run_folder(tmp_path, sglang={"environment": str(tmp_path / "none")})
+@pytest.mark.parametrize("rollouts", ["sglang", "transformers"])
+def test_a_server_without_its_environment(tmp_path: Path, rollouts: str) -> None:
+    """For training responses, and for evaluation alone."""
+    engines = {"rollouts": {"engine": rollouts}, "evaluation": {"engine": "sglang"} if rollouts != "sglang" else {}}
+    folder = run_folder(tmp_path, sglang={"environment": str(tmp_path / "none")}, **engines)
     findings = doctor("--run", str(folder), code=1, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
     fault = one(findings, "there is no environment for SGLang's server")
     assert (fault["level"], fault["remedy"]) == ("error", "make sglang-env DEVICE=cuda")

@@ -15,6 +15,7 @@ from stair.cli.doctor.slurm_client import controller_answers, slurm_findings
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice
+from stair.pipeline.input_checks import engines_to_run
 
 
 def examine(
@@ -44,10 +45,8 @@ def examine(
 
 
 def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
-    """The environment of SGLang's server, if it must still generate training responses."""
-    models = [model for model in config.models if not paths.rollouts(model).exists()]
-    served = [model for model in models if config.engine_section(config.rollout_engine(model)).is_server]
-    if not served:
+    """The environment of SGLang's server, if it must still generate responses."""
+    if not any(config.engine_section(engine).is_server for engine in engines_to_run(config, paths)):
         return
     options = config.sglang
     try:
@@ -55,8 +54,9 @@ def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     except ValueError as error:
         yield Finding("sglang", "error", str(error), f"make sglang-env DEVICE={options.device}")
         return
-    text = f"SGLang {options.version} in {options.environment_folder}, attention {options.attention}"
-    yield Finding("sglang", "ok", f"{text}: training responses of {', '.join(served)}")
+    yield Finding(
+        "sglang", "ok", f"SGLang {options.version} in {options.environment_folder}, attention {options.attention}"
+    )
 
 
 def counts(findings: list[Finding]) -> dict[str, int]:
