@@ -26,6 +26,9 @@ if "--slurm-jobname-prefix" in sys.orig_argv:
     Executor.next_seconds_between_status_checks = property(lambda self: 1, lambda self, seconds: None)
 """
 
+PATIENCE = 600
+"""Seconds until a test gives a wait up, because something hangs. A slow machine needs more than half of it."""
+
 NODE = {"minutes": 60, "mem_mb": 12_000, "gpus": 2, "gpu_model": "h100"}
 
 
@@ -87,20 +90,20 @@ class DrivenRun:
         """What all drivers have printed."""
         return (self.folder / "output.txt").read_text()
 
-    def until(self, what: str, holds: Callable[[], object], seconds: float = 240) -> None:
+    def until(self, what: str, holds: Callable[[], object]) -> None:
         """Waits for something that happens while the driver lives."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE
         while not holds():
             assert self.driver is not None and self.driver.poll() is None, (
                 f"the driver ended before {what}\n{self.output}"
             )
-            assert time.monotonic() < deadline, f"in {seconds:.0f} s it did not happen: {what}\n{self.output[-3000:]}"
+            assert time.monotonic() < deadline, f"in {PATIENCE} s it did not happen: {what}\n{self.output[-3000:]}"
             time.sleep(0.3)
 
     def end(self) -> None:
         """Waits for the driver's success."""
         assert self.driver is not None
-        deadline = time.monotonic() + 400
+        deadline = time.monotonic() + PATIENCE
         while self.driver.poll() is None and time.monotonic() < deadline:
             self.start_requeued()
             with suppress(subprocess.TimeoutExpired):
