@@ -25,7 +25,9 @@ def put_in_order(folder: Path) -> int:
         # Snakemake counts the file with the job's seconds as an output.
         timing = paths.timing(manifest.rule, *manifest.wildcards.values())
         outputs = [*(folder / name for name in manifest.files), *([timing] if timing.exists() else [])]
-        with suppress(OSError):  # a file that another process deletes meanwhile, does not exist, or belongs to somebody else
+        with suppress(
+            OSError
+        ):  # a file that another process deletes meanwhile, does not exist, or belongs to somebody else
             oldest = min(file.stat().st_mtime_ns for file in outputs)
             newest = max((_time(folder / name) for name in manifest.inputs), default=0)
             if newest > oldest and not differences(manifest, folder, digests=digests):

@@ -192,7 +192,10 @@ def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
 
 
 def test_a_changed_bit_of_a_table_changes_no_row(tmp_path: Path) -> None:
-    path, rows = tmp_path / "t.parquet", [{"name": "a" * 40 + str(i), "answer": str(i), "ids": [i] * 30} for i in range(40)]
+    path, rows = (
+        tmp_path / "t.parquet",
+        [{"name": "a" * 40 + str(i), "answer": str(i), "ids": [i] * 30} for i in range(40)],
+    )
     write_table(path, SCHEMA, rows)
     sound, refused = path.read_bytes(), 0
     for place in range(0, 8 * len(sound), 61):

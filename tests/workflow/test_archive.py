@@ -117,7 +117,10 @@ def test_a_run_that_exists_is_not_overwritten(archive: Path, tmp_path: Path) -> 
 
 def test_files_named_outside_of_an_archive_are_refused(archive: Path, tmp_path: Path) -> None:
     def elsewhere(name: str, content: bytes) -> bytes:
-        return content.replace(f'"{ROWS}":'.encode(), b'"../../outside.parquet":') if name.endswith("json") else content
+        if not name.endswith("manifest.json"):
+            return content
+        changed = content.decode().replace(f'"{ROWS}":', '"../../outside.parquet":')
+        return json.dumps(with_checksum(json.loads(changed))).encode()
 
     outside = changed(archive, tmp_path / "outside.tar.gz", elsewhere)
     assert "the archive names a file outside of itself" in refused(tmp_path, outside, "--run", str(SMOKE))
