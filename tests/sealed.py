@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.paths import RunPaths
+from stair.records.files import write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import manifest_path, write_manifest
+from stair.records.manifest import manifest_path, with_checksum, write_manifest
 
 
 def seal(paths: RunPaths, rule: str, *outputs: Path, **facts: Any) -> Path:
@@ -22,4 +23,4 @@ def reseal(file: Path) -> None:
     manifest = json.loads(path.read_text())
     (name,) = (name for name in manifest["files"] if str(file).endswith(name))
     manifest["files"][name] = file_digest(file)
-    path.write_text(json.dumps(manifest))
+    write_json(path, with_checksum(manifest))

@@ -132,7 +132,7 @@ def reproduce(
         _run_to_the_end([*program, *first, *command, *tail], paths, cluster)
     _run_to_the_end([*program, goal, *command, *tail], paths, cluster)
     if target == "all":
-        _check_digests(config, paths)
+        _check_finished(config, paths)
         _show(config, paths)
 
 
@@ -175,12 +175,12 @@ def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None
         raise SystemExit(code)
 
 
-def _check_digests(config: Config, paths: RunPaths) -> None:
-    """Refuses outputs that were damaged or edited, whose times Snakemake takes for unchanged."""
-    from stair.pipeline.verify import check_digests
+def _check_finished(config: Config, paths: RunPaths) -> None:
+    """Refuses outputs that differ from their manifests where Snakemake, which compares times, sees no difference."""
+    from stair.pipeline.verify import check_finished
 
-    if faults := check_digests(config, paths):
-        raise ConfigError("an output was changed after it was made: " + "; ".join(faults))
+    if faults := check_finished(config, paths):
+        raise ConfigError("an output is not that of this run: " + "; ".join(faults))
 
 
 def _withdrawn(paths: RunPaths) -> set[Path]:

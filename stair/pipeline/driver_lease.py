@@ -6,6 +6,8 @@ Snakemake's lock files name neither host nor process. A driver therefore also le
 from __future__ import annotations
 
 import atexit
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -20,10 +22,16 @@ _held = False
 def hold_run(paths: RunPaths) -> None:
     """Leases a run for this process, until it ends. Raises HeldError if another process drives it."""
     global _held
-    lease = Lease(paths.work(), DRIVER)
+    lease = Lease(paths.work(), DRIVER, lost=_stop)
     lease.__enter__()
     _held = True
     atexit.register(lease.__exit__, None, None, None)
+
+
+def _stop() -> None:
+    """Stops Snakemake in this process, whose lease another driver has replaced."""
+    print("stair: another process drives this run now, because this one slept; this one ends", file=sys.stderr)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def holds_run() -> bool:

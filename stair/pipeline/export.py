@@ -18,7 +18,7 @@ from stair.pipeline.archive import ARCHIVED, NAME, RECORDS, left_out_manifests, 
 from stair.pipeline.stage_rules import STAGES
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest
+from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest, with_checksum
 from stair.records.start_command import start_command
 
 _CARDS = ("data_card", "response_card")
@@ -82,7 +82,8 @@ def _with_digests(manifest: Manifest, rewritten: Mapping[str, str]) -> dict[str,
     content: dict[str, Any] = {
         part: {name: rewritten.get(name, digest) for name, digest in digests.items()} for part, digests in parts.items()
     }
-    return manifest.content | content | ({"text_withheld": True} if content["files"] != manifest.files else {})
+    withheld = {"text_withheld": True} if content["files"] != manifest.files else {}
+    return with_checksum(manifest.content | content | withheld)
 
 
 def _copy_records(run: Path, archive: Path, rewritten: Mapping[str, str]) -> None:

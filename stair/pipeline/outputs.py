@@ -66,7 +66,7 @@ def _beside(path: Path, folder: Path) -> Output:
         denied = name if os.access(path.parent, os.X_OK) else own
         return _damaged(own, folder, denied, f"{denied} cannot be read; check its permissions")
     except (OSError, ValueError) as error:
-        return _damaged(own, folder, "", f"{name} cannot be read ({type(error).__name__})")
+        return _damaged(own, folder, "", f"{name} is damaged ({type(error).__name__})")
     if not f"{next(iter(manifest.files))}/".startswith(f"{own}/"):
         return _damaged(own, folder, "", f"{name} is that of {manifest.title}")
     return Output(own, tuple(manifest.files), manifest, list(manifest.inputs))

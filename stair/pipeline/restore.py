@@ -27,6 +27,7 @@ from stair.records.manifest import (
     name_in_run,
     owner_of,
     read_manifest,
+    with_checksum,
 )
 
 _TEXTS = {
@@ -182,7 +183,7 @@ class Archive:
         for name in files:
             os.utime(self._here(name), ns=(now, now))
         for manifest in restored:
-            write_json(self._manifest_here(manifest), manifest.content | {COPIED_FROM: origin})
+            write_json(self._manifest_here(manifest), with_checksum(manifest.content | {COPIED_FROM: origin}))
         self._copy_records(files)
         if left_out:
             listed = {name_in_run(each.path, self._folder): each.content for each in left_out}

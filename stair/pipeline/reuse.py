@@ -12,7 +12,7 @@ from stair.config.paths import RunPaths
 from stair.pipeline.rule_settings import settings_of
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest
+from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest, with_checksum
 
 
 def copy_from_runs(
@@ -36,6 +36,6 @@ def copy_from_runs(
                     with replacing(paths.folder / file) as partial:
                         shutil.copyfile(other.folder / file, partial)
                 origin = f"the run '{name}'"
-                write_json(manifest_path(outputs[0]), manifest.content | {COPIED_FROM: origin})
+                write_json(manifest_path(outputs[0]), with_checksum(manifest.content | {COPIED_FROM: origin}))
                 return origin
     return None

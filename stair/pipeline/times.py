@@ -25,7 +25,9 @@ def put_in_order(folder: Path) -> int:
         # Snakemake counts the file with the job's seconds as an output.
         timing = paths.timing(manifest.rule, *manifest.wildcards.values())
         outputs = [*(folder / name for name in manifest.files), *([timing] if timing.exists() else [])]
-        with suppress(FileNotFoundError):  # a file that another process deletes meanwhile, or that does not exist
+        with suppress(
+            OSError
+        ):  # a file that another process deletes meanwhile, does not exist, or belongs to somebody else
             oldest = min(file.stat().st_mtime_ns for file in outputs)
             newest = max((_time(folder / name) for name in manifest.inputs), default=0)
             if newest > oldest and not differences(manifest, folder, digests=digests):
@@ -34,7 +36,8 @@ def put_in_order(folder: Path) -> int:
                 touched += 1
     # Shards that are sealed have no other output left. A seal has their inputs, so it decides whether they run.
     for timing in paths.work("timings").glob("*_shard/**/*.tsv") if touched else ():
-        os.utime(timing)
+        with suppress(OSError):
+            os.utime(timing)
     return touched
 
 

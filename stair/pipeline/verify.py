@@ -50,11 +50,11 @@ def verify(config: Config, paths: RunPaths) -> Verification:
     return verification
 
 
-def check_digests(config: Config, paths: RunPaths) -> list[str]:
-    """A line for each damaged output or manifest of a run, as of `Verification.lines`. Runs no Snakemake."""
-    verification = Verification(config, paths, outputs_alone=True)
-    verification.follow()
-    return verification.broken_lines([output for output in verification.outputs if output.state == "damaged"])
+def check_finished(config: Config, paths: RunPaths) -> list[str]:
+    """The lines of `Verification.lines` for a run in which Snakemake has no job left. Runs no Snakemake."""
+    verification = Verification(config, paths)
+    verification.follow(())
+    return list(verification.lines())
 
 
 class Verification:
@@ -62,14 +62,12 @@ class Verification:
 
     Args:
         start: the command that starts the run, if not that of `config`.
-        outputs_alone: whether to compare outputs with their manifests, but not inputs and settings.
     """
 
-    def __init__(self, config: Config, paths: RunPaths, *, start: str = "", outputs_alone: bool = False) -> None:
+    def __init__(self, config: Config, paths: RunPaths, *, start: str = "") -> None:
         self.config, self.paths = config, paths
         self._start = start or start_command(config, paths)
-        self._outputs_alone, self._digests = outputs_alone, Digests()
-        self._source, self._versions = source_fingerprint(), package_versions()
+        self._digests, self._source, self._versions = Digests(), source_fingerprint(), package_versions()
         self.outputs = sorted(read_outputs(paths.folder), key=_sealed)
         for output in self.outputs:
             self._compare(output)
@@ -80,8 +78,7 @@ class Verification:
         """Compares an output with its manifest, inputs and settings."""
         manifest, found = output.manifest, output.differences
         if manifest is not None:
-            settings = None if self._outputs_alone else settings_now(self.config, manifest)
-            inputs = not (self._outputs_alone or output.left_out)
+            settings, inputs = settings_now(self.config, manifest), not output.left_out
             found = differences(manifest, self.paths.folder, settings=settings, inputs=inputs, digests=self._digests)
             output.notes = list(self._notes(manifest))
         if output.left_out:

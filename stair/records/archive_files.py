@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import shutil
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -24,6 +26,13 @@ _FOLDERS = (
 """Folders of a run: one of them suffices to recognise an archive."""
 
 
+# The modules raise RuntimeError for an encrypted file, and its NotImplementedError for an unknown compression.
+_FAULTS = (
+    tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error, lzma.LZMAError,
+    struct.error,
+)  # fmt: skip
+
+
 @contextmanager
 def opened(archive: Path, beside: Path) -> Iterator[Path]:
     """The folder of an archive; an archive that is one file is unpacked beside a path."""
@@ -38,7 +47,7 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
                 _unpack_zip(archive, unpacked)
             else:
                 _unpack_tar(archive, unpacked)
-        except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, zlib.error) as error:
+        except _FAULTS as error:
             raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
         yield _root(unpacked, archive)
 

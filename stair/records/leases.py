@@ -73,13 +73,20 @@ class Lease:
         folder: the work folder.
         work: a short name without slashes: `shard-0-of-2`.
         conflicts: whether other work, by its name, excludes this; by default only the same work does.
+        lost: called once, in another thread, when another process has replaced the lease.
 
     Raises:
         HeldError: on entering, if a living process holds this or a conflicting lease.
     """
 
-    def __init__(self, folder: Path, work: str, conflicts: Callable[[str], bool] = lambda other: False) -> None:
-        self._folder, self._work, self._conflicts = folder, work, conflicts
+    def __init__(
+        self,
+        folder: Path,
+        work: str,
+        conflicts: Callable[[str], bool] = lambda other: False,
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._folder, self._work, self._conflicts, self._when_lost = folder, work, conflicts, lost
         self._path = folder / f".{work}{_SUFFIX}"
         self._stop = threading.Event()
         self._text = ""
@@ -120,26 +127,24 @@ class Lease:
         try:
             deadline = time.monotonic() + _KILL_SECONDS
             while not self._create(partial):
-                holder = living(self._path, now=partial.stat().st_mtime)
+                holder = living(self._path)
                 if holder is None:
-                    remove_dead(self._path, partial.stat().st_mtime)
+                    remove_dead(self._path)
                 elif time.monotonic() > deadline:
                     raise HeldError(self._refusal(self._path, holder))
                 time.sleep(0.05)
-                os.utime(partial)
         finally:
             partial.unlink(missing_ok=True)
         self._text = text
 
     def _refuse_conflicts(self) -> None:
         """Removes dead leases of the folder. Raises HeldError for a living lease of conflicting work."""
-        now = self._path.stat().st_mtime
         for path in sorted(self._folder.glob(f".*{_SUFFIX}")):
-            holder = living(path, now)
+            holder = living(path)
             if path == self._path:
                 continue
             if holder is None:
-                remove_dead(path, now)
+                remove_dead(path)
             elif self._conflicts(path.name.removeprefix(".").removesuffix(_SUFFIX)):
                 raise HeldError(self._refusal(path, holder))
 
@@ -187,17 +192,18 @@ class Lease:
         while not self._stop.wait(_RENEWAL_SECONDS):
             if not self._holds():
                 self._lost = True
+                self._when_lost()
                 return
             with contextlib.suppress(OSError):
                 os.utime(self._path)
 
 
-def remove_dead(path: Path, now: float | None = None) -> None:
-    """Removes a dead lease, unless another process has just replaced it. `now` as in `living`."""
+def remove_dead(path: Path) -> None:
+    """Removes a dead lease, unless another process has just replaced it."""
     renamed = path.with_name(f"{partial_path(path).name}.dead")
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, renamed)
-        if living(renamed, now) is not None:
+        if living(renamed) is not None:
             with contextlib.suppress(OSError):
                 os.link(renamed, path)
         renamed.unlink(missing_ok=True)
@@ -206,11 +212,10 @@ def remove_dead(path: Path, now: float | None = None) -> None:
 _UNKNOWN = Holder("", "", "", 0, "", "")
 
 
-def living(path: Path, now: float | None = None) -> Holder | None:
-    """The living holder of a lease; None if there is none. `now` is the current time of the folder's file system."""
+def living(path: Path) -> Holder | None:
+    """The living holder of a lease; None if there is none."""
     try:
-        text = path.read_text(encoding="utf-8")
-        age = (time.time() if now is None else now) - path.stat().st_mtime
+        text, renewed = path.read_text(encoding="utf-8"), path.stat().st_mtime
     except OSError:
         return None
     try:
@@ -219,8 +224,21 @@ def living(path: Path, now: float | None = None) -> Holder | None:
     except (ValueError, TypeError):
         holder, runs = _UNKNOWN, None
     if runs is None:
-        runs = age < _DEAD_SECONDS
+        runs = _time_of(path.parent) - renewed < _DEAD_SECONDS
     return holder if runs else None
+
+
+def _time_of(folder: Path) -> float:
+    """The present time of a folder's file system, as clocks of machines differ; this machine's in a folder that is read only."""
+    probe = partial_path(folder / "clock")
+    try:
+        probe.touch()
+        return probe.stat().st_mtime
+    except OSError:
+        return time.time()
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
 
 
 def _place() -> str:

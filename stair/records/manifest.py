@@ -2,7 +2,8 @@
 
 A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `manifest.json` in an output folder. It
 has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
-machine and time, and facts of the stage. Names are relative to the run's folder; a file outside has its absolute path.
+machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside has
+its absolute path.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.records.files import read_mapping, write_json
-from stair.records.keys import PROTOCOL_VERSION, file_digest
+from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 SUFFIX = "manifest.json"
 
@@ -34,6 +35,12 @@ CODE = "code"
 
 COPIED_FROM = "copied_from"
 """The key that names the run or archive from which an output was copied."""
+
+MEASURED = "measured"
+"""The key with the SHA-256 of files that the shards of a job measured, by name."""
+
+_CHECKSUM = "sha256"
+"""The key with the digest of all other keys."""
 
 _NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
 """Folders of a run without manifests, some with many files; relative to the run's folder."""
@@ -152,8 +159,17 @@ def write_manifest(
         "machine": hardware(),
         "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    write_json(path, content | facts)
+    write_json(path, with_checksum(content | facts))
     return path
+
+
+def with_checksum(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a manifest with the checksum of its present keys."""
+    return {**content, _CHECKSUM: _checksum(content)}
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    return digest_of({key: _as_recorded(value) for key, value in content.items() if key != _CHECKSUM})
 
 
 def _files_below(folder: Path) -> list[Path]:
@@ -190,7 +206,7 @@ def read_manifest(path: Path) -> Manifest:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is not JSON, or a part of it is missing or of another kind.
+        ValueError: it is not JSON, a part of it is missing or of another kind, or it does not match its checksum.
     """
     path.stat()
     with open(path, "rb"):
@@ -199,7 +215,9 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def manifest_of(path: Path, content: Mapping[str, Any]) -> Manifest:
-    """A manifest from its content. Raises ValueError where a part of it is missing or of another kind."""
+    """A manifest from its content. Raises ValueError where a part of it is missing or of another kind, or was changed."""
+    if content.get(_CHECKSUM, (checksum := _checksum(content))) != checksum:
+        raise ValueError(f"{path} does not match its own checksum")
     parts = [content.get(key) for key in ("wildcards", "files", "inputs", "settings", "versions")]
     texts = [content.get("rule"), content.get("sealed")]
     if all(isinstance(part, dict) for part in parts):
@@ -289,7 +307,8 @@ def differences(
             found.append(Difference(Kind.DAMAGED, name, f"{name} cannot be read; check its permissions"))
         elif now != digest:
             found.append(Difference(Kind.DAMAGED, name, f"{name} does not match its sealed checksum"))
-    for name, digest in manifest.inputs.items() if inputs else ():
+    sources = manifest.inputs | manifest.content.get(MEASURED, {}) if inputs else {}
+    for name, digest in sources.items():
         if not _is_absent(folder / name) and (now := digests.of(folder / name)) != digest:
             change = "has changed" if now else "cannot be read; check its permissions"
             found.append(Difference(Kind.INPUT_CHANGED, name, f"its input {name} {change}"))

@@ -1,4 +1,4 @@
-"""Parquet tables: written atomically in a given schema; equal rows give equal bytes."""
+"""Parquet tables: written atomically in a given schema; equal rows give equal bytes. A page with a changed bit is an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def write_table(path: Path, schema: pa.Schema, rows: Iterable[Mapping[str, Any]]
     count, names = 0, set(schema.names)
     # Ids and texts hardly repeat: the writer would build a dictionary for every group and drop it.
     repeating = [field.name for field in schema if not pa.types.is_list(field.type) and field.name not in _TEXTS]
-    options = dict(compression="zstd", use_dictionary=repeating)
+    options = dict(compression="zstd", use_dictionary=repeating, write_page_checksum=True)
     with replacing(path) as partial, pq.ParquetWriter(partial, schema, **options) as writer:
         for group in _groups(rows, schema):
             for row in group:
@@ -99,7 +99,7 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 def _read(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
     _check_columns(path, schema)
     try:
-        return pq.read_table(path, columns=list(columns) if columns else None)
+        return pq.read_table(path, columns=list(columns) if columns else None, page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
@@ -156,7 +156,7 @@ def iterate_table(path: Path, schema: pa.Schema) -> Iterator[dict[str, Any]]:
 def _batches(path: Path, schema: pa.Schema, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     _check_columns(path, schema)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield from file.iter_batches(_ROWS_A_BATCH, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error

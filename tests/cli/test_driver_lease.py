@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,19 @@ def test_only_a_dead_drivers_lease_is_taken_away(tmp_path: Path) -> None:
     forget_killed_driver(paths)
     assert not lease.exists()
     assert not list(paths.work().iterdir()), "and nothing is left beside it"
+
+
+def test_a_driver_that_lost_its_lease_ends(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path / "run")
+    program = f"from stair.records import leases\nleases._RENEWAL_SECONDS = 0.05\n{HOLD_AND_WAIT}"
+    command = [sys.executable, "-c", program, str(paths.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as driver:
+        assert driver.stdout is not None and driver.stdout.readline() == b"leased\n"
+        lease = paths.work() / f".{DRIVER}.lease"
+        lease.write_text(lease.read_text().replace(str(driver.pid), "1"))
+        assert driver.wait(timeout=20) == -signal.SIGTERM
+        told = driver.stderr.read() if driver.stderr else b""
+        assert b"another process drives this run now" in told
 
 
 def test_only_a_lock_without_a_living_driver_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

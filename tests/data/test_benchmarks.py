@@ -17,7 +17,7 @@ from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK
 from stair.records.tables import rows_as, write_table
 from stair.stages.data.benchmarks import left_out, question, read_benchmark
-from stair.stages.data.problem_texts import LETTERS, ordered_choices
+from stair.stages.data.problem_texts import LETTERS, identity, ordered_choices
 from stair.tiny.generated_sets import write_benchmark
 
 ROOT = Path(__file__).parents[2]
@@ -69,6 +69,14 @@ def test_without_an_id_column_rows_are_numbered(tmp_path: Path) -> None:
     assert [row.source_id for row in rows] == ["0", "2", "3"]
 
 
+def test_problems_that_differ_in_case_or_braces_alone_are_two(tmp_path: Path) -> None:
+    texts = [r"Find $\frac{1}{23}$.", r"Find $\frac{12}{3}$.", "Find $A$.", "Find $a$."]
+    rows = rows_of(tmp_path, [row | {"problem": text} for row, text in zip(ROWS, texts, strict=True)])
+    assert [row.problem for row in rows] == texts
+    assert len({row.problem_id for row in rows}) == 4
+    assert [row.problem_id for row in rows[::2]] == [identity(text) for text in texts[::2]]
+
+
 def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ROWS, exclude_ids=["b", "d"], rows=4)
     assert [row.source_id for row in rows] == ["a", "c"]
@@ -87,7 +95,7 @@ def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
         ({"answer": ["4"]}, {}, "row 1: the answer is of type list, where a text is expected"),
         ({"answer": 10**29 + 1}, {}, "row 1: the answer is no number, or one beyond 2^53"),
         ({"answer": 2.0**54}, {}, "row 1: the answer is no number, or one beyond 2^53"),
-        ({"problem": "what is $1+1$ ?"}, {}, "holds one problem twice: a and b; remove one, or list its id"),
+        ({"problem": " What is 1 + 1?\n"}, {}, "holds one problem twice: a and b; remove one, or list its id"),
         ({"id": "a"}, {}, "rows 0 and 1 have one id, a; name a column of ids that differ"),
         ({"id": None}, {}, "row 1: the id is None; columns.id must name a column of ids"),
         ({}, {"exclude_ids": ["z"]}, "(its ids: a, b, c, d)"),

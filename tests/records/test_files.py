@@ -24,7 +24,7 @@ from stair.records.schemas import (
     TRAINING_POOL,
     TRAINING_SESSIONS,
 )
-from stair.records.tables import SavedRows, read_table, rows_as, write_table
+from stair.records.tables import SavedRows, iterate_table, read_table, rows_as, write_table
 
 SCHEMA = pa.schema(
     [
@@ -189,6 +189,25 @@ def test_a_table_of_other_columns_is_refused_on_reading(tmp_path: Path) -> None:
         read_table(path, EVALUATION_SESSIONS)
     with pytest.raises(ValueError, match="cannot be read as Parquet"):
         next(rows_as(path, SCHEMA, Named))
+
+
+def test_a_changed_bit_of_a_table_changes_no_row(tmp_path: Path) -> None:
+    path, rows = (
+        tmp_path / "t.parquet",
+        [{"name": "a" * 40 + str(i), "answer": str(i), "ids": [i] * 30} for i in range(40)],
+    )
+    write_table(path, SCHEMA, rows)
+    sound, refused = path.read_bytes(), 0
+    for place in range(0, 8 * len(sound), 61):
+        changed = bytearray(sound)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        for read in (read_table, lambda *file: [*iterate_table(*file)]):
+            try:
+                assert read(path, SCHEMA) == rows
+            except ValueError:
+                refused += 1
+    assert refused > len(sound) / 20
 
 
 def test_typed_rows_have_the_columns_of_their_tables() -> None:

@@ -154,6 +154,18 @@ def test_who_counts_as_living(tmp_path: Path, changes: dict[str, Any], age: floa
     assert [each.name for each in tmp_path.iterdir()] == ([path.name] if lives else [])
 
 
+@pytest.mark.parametrize("ahead", [-600, 600])
+def test_another_clock_of_this_machine_ends_no_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    young = forged(tmp_path, 10, host="elsewhere")
+    (tmp_path / "other").mkdir()
+    dead = forged(tmp_path / "other", 310, host="elsewhere")
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    assert leases.living(young) is not None and leases.living(dead) is None
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"work": 1}'])
 def test_an_unreadable_lease_counts_by_its_age(tmp_path: Path, text: str) -> None:
     path = forged(tmp_path)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
@@ -20,6 +20,7 @@ from stair.records.manifest import (
     missing_responses,
     read_manifest,
     recorded_fact,
+    with_checksum,
     write_manifest,
 )
 
@@ -104,9 +105,25 @@ def test_the_missing_responses_of_an_output(folder: Path) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(manifest: Manifest, key: str, value: Any) -> None:
-    manifest.path.write_text(json.dumps(manifest.content | {key: value}))
+    write_json(manifest.path, with_checksum(manifest.content | {key: value}))
     with pytest.raises(ValueError, match=r"is no manifest: a part of it is missing or of another kind"):
         read_manifest(manifest.path)
+
+
+def test_a_manifest_with_a_changed_bit_is_refused(manifest: Manifest) -> None:
+    sound = manifest.path.read_bytes()
+    for place in range(0, len(sound) * 8, 97):
+        changed = bytearray(sound)
+        changed[place // 8] ^= 1 << place % 8
+        manifest.path.write_bytes(changed)
+        try:
+            content = read_manifest(manifest.path).content
+        except ValueError:
+            continue
+        # White space, or the name of the checksum's key.
+        assert {key: content.get(key) for key in manifest.content if key != "sha256"} == {
+            key: value for key, value in manifest.content.items() if key != "sha256"
+        }
 
 
 def test_a_damaged_or_absent_manifest_is_refused(manifest: Manifest) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from stair.pipeline.archive import MADE_AGAIN
+from stair.records.files import write_json
+from stair.records.manifest import with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -115,7 +117,10 @@ def test_a_run_that_exists_is_not_overwritten(archive: Path, tmp_path: Path) -> 
 
 def test_files_named_outside_of_an_archive_are_refused(archive: Path, tmp_path: Path) -> None:
     def elsewhere(name: str, content: bytes) -> bytes:
-        return content.replace(f'"{ROWS}":'.encode(), b'"../../outside.parquet":') if name.endswith("json") else content
+        if not name.endswith("manifest.json"):
+            return content
+        changed = content.decode().replace(f'"{ROWS}":', '"../../outside.parquet":')
+        return json.dumps(with_checksum(json.loads(changed))).encode()
 
     outside = changed(archive, tmp_path / "outside.tar.gz", elsewhere)
     assert "the archive names a file outside of itself" in refused(tmp_path, outside, "--run", str(SMOKE))
@@ -163,7 +168,7 @@ def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
     manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
     content = json.loads(manifest.read_text())
     content["settings"]["code"] = "another"
-    manifest.write_text(json.dumps(content))
+    write_json(manifest, with_checksum(content))
     (line,) = run_in(copied_run, *words, "stale.tar.gz").stderr.splitlines()
     assert line.startswith(f"warning: {ROWS} is stale (")
     assert line.endswith(f"First run: stair reproduce --run {SMOKE.stem}")

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from stair.pipeline.archive import MADE_AGAIN
+from stair.records.files import write_json
+from stair.records.manifest import with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, run_in
 
 pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
@@ -131,7 +133,7 @@ def test_a_damaged_output_is_restored(copied_run: Path, exported: Path) -> None:
 
 
 def change_json(path: Path, **changes: object) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    write_json(path, with_checksum(json.loads(path.read_text()) | changes))
 
 
 def test_faulty_outputs_are_rejected_with_the_reason(finished_run: Path, tmp_path: Path) -> None:

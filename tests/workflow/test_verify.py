@@ -15,9 +15,10 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
 from stair.config.root import project_root
 from stair.pipeline.job_list import list_jobs
-from stair.pipeline.verify import Verification, check_digests, verify
+from stair.pipeline.verify import Verification, check_finished, verify
+from stair.records.files import write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import manifest_files, read_manifest
+from stair.records.manifest import manifest_files, read_manifest, with_checksum
 from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in
@@ -96,7 +97,7 @@ def test_a_damaged_file_is_one_line_with_the_command_that_mends_it(
     assert damaged.endswith(f", ...); to mend it: rm results/smoke/{ROLLOUTS} && {REPRODUCE}")
     assert " 0 missing, 1 damaged, " in counts
     monkeypatch.chdir(copied_run)
-    assert check_digests(load_run(results), RunPaths(Path("results/smoke"))) == [damaged]
+    assert check_finished(load_run(results), RunPaths(Path("results/smoke"))) == [damaged]
 
 
 def test_one_command_mends_what_an_editor_did(copied_run: Path) -> None:
@@ -148,7 +149,8 @@ def test_a_change_that_snakemake_does_not_see_is_stale_too(copied_run: Path) -> 
     """As in a copy without Snakemake's records."""
     path = copied_run / "results/smoke" / f"{SCORED}.manifest.json"
     manifest = json.loads(path.read_text())
-    path.write_text(json.dumps(manifest | {"settings": manifest["settings"] | {"benchmarks.math500.kind": "integer"}}))
+    changed = {"settings": manifest["settings"] | {"benchmarks.math500.kind": "integer"}}
+    write_json(path, with_checksum(manifest | changed))
     stale, _ = lines_of(copied_run)
     assert stale.startswith('stale: benchmarks.math500.kind was "integer", is "math"; affected: ')
     assert f" outputs ({SCORED}, " in stale
@@ -187,11 +189,11 @@ def other_manifest(folder: Path) -> None:
     """The manifest of another output, made to agree with the file."""
     manifest = json.loads((folder / f"{STAIR}.manifest.json").read_text())
     manifest["files"][NATIVE] = file_digest(folder / NATIVE)
-    (folder / f"{NATIVE}.manifest.json").write_text(json.dumps(manifest))
+    write_json(folder / f"{NATIVE}.manifest.json", with_checksum(manifest))
 
 
 def another_kind(path: Path) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"versions": ["torch"]}))
+    write_json(path, with_checksum(json.loads(path.read_text()) | {"versions": ["torch"]}))
 
 
 def on(name: str, change: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -202,7 +204,14 @@ NATIVE, STAIR = f"responses/{PLACE}/native.parquet", f"responses/{PLACE}/stair.p
 SCORED, ROLLOUTS = f"evaluation/{PLACE}/native.parquet", f"rollouts/{MODEL}.parquet"
 SESSIONS, POOL = f"sessions/training/{MODEL}.parquet", f"data/training/{MODEL}.parquet"
 CONTROLLER, WEIGHTS = f"controllers/{MODEL}/stair", f"backbones/{MODEL}/model.safetensors"
-MANIFEST = f"{ROLLOUTS}.manifest.json"
+MANIFEST, CELLS = f"{ROLLOUTS}.manifest.json", f"replay/{MODEL}/cells.parquet"
+
+
+def flip(path: Path) -> None:
+    """Another bit in the last digit or byte of a number."""
+    content = bytearray(path.read_bytes())
+    content[max(content.rfind(b"0"), content.rfind(b"1"))] ^= 1
+    path.write_bytes(content)
 
 
 def text(content: str) -> Callable[[Path], object]:
@@ -217,9 +226,11 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (swap(NATIVE, STAIR), NATIVE, "damaged", f"is that of seal_evaluation {MODEL} math500 stair"),
     (on(ROLLOUTS, truncate), ROLLOUTS, "damaged", "checksum"),
     (on(MANIFEST, Path.unlink), ROLLOUTS, "damaged", "its origin is unknown"),
-    (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "cannot be read"),
-    (on(MANIFEST, text("[]")), ROLLOUTS, "damaged", "cannot be read"),
-    (on(MANIFEST, another_kind), ROLLOUTS, "damaged", "cannot be read"),
+    (on(MANIFEST, text("{")), ROLLOUTS, "damaged", "is damaged"),
+    (on(MANIFEST, text("[]")), ROLLOUTS, "damaged", "is damaged"),
+    (on(MANIFEST, another_kind), ROLLOUTS, "damaged", "is damaged"),
+    (on(MANIFEST, flip), ROLLOUTS, "damaged", "is damaged"),
+    (on(f"replay/{MODEL}/states/group-1/empty/0.safetensors", flip), CELLS, "stale", "0.safetensors has changed"),
     (other_manifest, NATIVE, "damaged", f"is that of seal_evaluation {MODEL} math500 stair"),
     (on(SESSIONS, truncate), SESSIONS, "damaged", "checksum"),
     (
@@ -232,7 +243,7 @@ DAMAGES: list[tuple[Callable[[Path], None], str, str, str]] = [
     (on("data/benchmarks/math500.parquet", truncate), "data/benchmarks/math500.parquet", "damaged", "checksum"),
     (on("raw/math500.jsonl", text("{}\n")), "raw/math500.jsonl", "damaged", "checksum"),
     (on(f"{CONTROLLER}/controller.safetensors", truncate), CONTROLLER, "damaged", "checksum"),
-    (on(f"{CONTROLLER}/manifest.json", text("{")), CONTROLLER, "damaged", "cannot be read"),
+    (on(f"{CONTROLLER}/manifest.json", text("{")), CONTROLLER, "damaged", "is damaged"),
     (
         on(WEIGHTS, truncate),
         f"backbones/{MODEL}",
@@ -402,7 +413,7 @@ def test_why_of_a_controllers_folder_and_of_what_has_a_damaged_manifest_behind_i
     (copied_run / "results/smoke" / MANIFEST).write_text("[]")
     told = run_in(copied_run, "stair", "why", f"results/smoke/controllers/{MODEL}/stair").stdout
     assert told.startswith(f"{CONTROLLER}  [stale]")
-    assert f"{MANIFEST} cannot be read" in told
+    assert f"{MANIFEST} is damaged" in told
     as_json = run_in(copied_run, "stair", "why", f"results/smoke/{CONTROLLER}/curve.csv", "--json").stdout
     assert json.loads(as_json)["outputs"][ROLLOUTS]["state"] == "damaged"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stair.config.datasets import Benchmark
 from stair.records.rows import BenchmarkProblem
-from stair.stages.data.problem_texts import identity, ordered_choices, with_choices
+from stair.stages.data.problem_texts import identity, identity_of_text, ordered_choices, with_choices
 from stair.stages.data.reading import as_text, in_subset, instead_of_text, read_columns
 
 _SHOWN = 8
@@ -43,6 +43,9 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
             continue
         problem = _problem(data, number, ids[number], settings, path)
         first = problems.setdefault(problem.problem_id, problem)
+        if first.problem != problem.problem:  # \frac{1}{23} and \frac{12}{3} have one normalised text
+            problem = problem._replace(problem_id=identity_of_text(problem.problem))
+            first = problems.setdefault(problem.problem_id, problem)
         if first is not problem:
             raise ValueError(
                 f"{path}: benchmark '{key}' holds one problem twice: {first.source_id} and {problem.source_id}; "

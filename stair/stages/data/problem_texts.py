@@ -40,6 +40,11 @@ def identity(*texts: str) -> str:
     return "p" + hashlib.sha256(joined.encode()).hexdigest()[:15]
 
 
+def identity_of_text(text: str) -> str:
+    """The identity of a benchmark's problem whose normalised text is that of an earlier problem."""
+    return "p" + hashlib.sha256(text.encode()).hexdigest()[:15]
+
+
 def record_identity(text: str, answer: str) -> str:
     """The identity of a source record: a distinct (prompt text, answer)."""
     return "r" + hashlib.sha256(f"{len(text)} {text}{answer}".encode()).hexdigest()[:15]

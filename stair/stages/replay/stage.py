@@ -12,6 +12,7 @@ from stair.config.replay_analysis import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
 from stair.records import interruption
 from stair.records.files import remove_leftovers
+from stair.records.manifest import MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
@@ -157,7 +158,8 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     study = ReplayStudy(config, paths, model)
     output = paths.replay_cells(model)
     missing: list[str] = []
-    count = write_table(output, REPLAY_CELLS, _cells(study, missing))
+    measured: dict[str, str] = {}
+    count = write_table(output, REPLAY_CELLS, _cells(study, missing, measured))
     size = sum(study.files.path(batch.name).stat().st_size for of in study.design.batches() for batch in of)
     print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
     return {
@@ -165,11 +167,12 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "engine": study.backbone.engine.as_key(),
         "cells": count,
         "states_bytes": size,
+        MEASURED: measured,
     }
 
 
-def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
-    """The rows of the index, in the order of the design."""
+def _cells(study: ReplayStudy, missing: list[str], measured: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """The rows of the index, in the order of the design. Adds the names of missing batches, and the digests of measured files."""
     histories = list(study.design.batches())
     progress = Progress(study.paths.progress, f"replay/{study.model}/seal", len(histories), "histories")
     for batches in histories:
@@ -184,6 +187,7 @@ def _cells(study: ReplayStudy, missing: list[str]) -> Iterator[dict[str, Any]]:
                 missing.append(batch.name)
                 continue
             path = study.files.path(batch.name).relative_to(study.files.folder)
+            measured[name_in_run(study.files.path(batch.name), study.paths.folder)] = digest
             wide = study.design.groups[batch.group - 1].history_coverage
             for depth, source in zip(batch.depths(study.settings.depth), sources, strict=True):
                 for row, problem in enumerate(batch.problems):

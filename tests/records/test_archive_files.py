@@ -1,0 +1,90 @@
+"""An archive that cannot be read is one line that names it, and nothing of it stays on the disk."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+import struct
+import tarfile
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from stair.records.archive_files import opened, pack
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    content = tmp_path / "run"
+    (content / "tables").mkdir(parents=True)
+    (content / "tables/a.csv").write_bytes(random.Random(1).randbytes(3000))
+    (content / "config.resolved.yaml").write_text("run: smoke\n" * 50)
+    return content
+
+
+def zipped(folder: Path, archive: Path, method: int = zipfile.ZIP_DEFLATED) -> bytearray:
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        for path in folder.rglob("*.*"):
+            packed.write(path, path.relative_to(folder))
+    return bytearray(archive.read_bytes())
+
+
+def in_headers(content: bytearray, local: int, value: int) -> bytearray:
+    """Sets a field of every file, by its place in a local header; in the central directory it is two bytes on."""
+    for mark, place in ((b"PK\3\4", local), (b"PK\1\2", local + 2)):
+        start = content.find(mark)
+        while start >= 0:
+            struct.pack_into("<H", content, start + place, value)
+            start = content.find(mark, start + 4)
+    return content
+
+
+def xz(folder: Path, archive: Path) -> bytearray:
+    with tarfile.open(archive, "w:xz") as packed:
+        packed.add(folder, "smoke")
+    return bytearray(archive.read_bytes())
+
+
+FAULTS: dict[str, Callable[[Path, Path], bytes]] = {
+    "encrypted.zip": lambda folder, archive: in_headers(zipped(folder, archive), 6, 1),
+    "unknown.zip": lambda folder, archive: in_headers(zipped(folder, archive), 8, 98),
+    "cut.zip": lambda folder, archive: zipped(folder, archive)[:-300],
+    "damaged.tar.xz": lambda folder, archive: bytes(flipped(xz(folder, archive), 900)),
+    "twice.tar.gz": lambda folder, archive: gzip.compress(lzma.compress(b"no archive")),
+}
+
+
+def flipped(content: bytearray, place: int) -> bytearray:
+    content[place] ^= 4
+    return content
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_an_archive_that_cannot_be_read_is_one_line(folder: Path, tmp_path: Path, name: str) -> None:
+    archive = tmp_path / name
+    archive.write_bytes(FAULTS[name](folder, archive))
+    with (
+        pytest.raises(ValueError, match=rf"{name} cannot be unpacked \(") as caught,
+        opened(archive, tmp_path / "here"),
+    ):
+        pass
+    assert "\n" not in str(caught.value)
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(folder)] == [archive]
+
+
+@pytest.mark.parametrize("kind", ["zip", "lzma.zip", "tar.gz"])
+def test_no_changed_bit_of_an_archive_is_another_error(folder: Path, tmp_path: Path, kind: str) -> None:
+    archive = tmp_path / f"a.{kind}"
+    if kind == "tar.gz":
+        pack(folder, archive, "smoke")
+        sound = archive.read_bytes()
+    else:
+        sound = bytes(zipped(folder, archive, zipfile.ZIP_LZMA if "lzma" in kind else zipfile.ZIP_DEFLATED))
+    for place in range(0, len(sound), 7):
+        archive.write_bytes(flipped(bytearray(sound), place))
+        with suppress(ValueError), opened(archive, tmp_path / "here") as unpacked:
+            assert unpacked.is_dir()
