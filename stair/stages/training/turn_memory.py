@@ -46,7 +46,7 @@ def turn_memory(
         trained: trained parameters.
         adapts: whether an adapter is trained, so that the graph begins at the first layer and the history is processed.
         width: bytes of a number of the backbone.
-        flash: whether attention is FlashAttention2; else queries behind a prefix need a mask.
+        flash: whether queries behind a prefix need no mask (`stair.models.attention`).
 
     The peak is in the backward pass of one layer. The objective's chunks, whose peak comes before it, count if they are larger.
     """
