@@ -138,6 +138,7 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     import torch
 
     from benchmarks.training import peak_of_tensors
+    from stair.models.attention import configured, needs_no_mask
     from stair.models.prefix import Prefix
     from stair.models.prefix import run as forward
     from stair.stages.replay.measurement.batch_memory import CPU_TILE, GPU_TILE, replay_memory
@@ -183,9 +184,9 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     estimate = replay_memory(
         model.config.to_dict(), prefix=chosen.prefix, rows=chosen.problems, columns=chosen.tokens, weights=0,
         tile=CPU_TILE if chosen.device == "cpu" else GPU_TILE, width=model.dtype.itemsize,
-        flash=model.config._attn_implementation == "flash_attention_2",
+        flash=needs_no_mask(model),
     )  # fmt: skip
-    attention = str(model.config._attn_implementation)
+    attention = configured(model)
     return {"attention": attention, "seconds": seconds, "measured": above, "estimate": estimate}
 
 

@@ -109,8 +109,10 @@ def use_flash_attention(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-def flash_model(architecture: str, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
-    """The small random model with FlashAttention2, which loading refuses without a GPU."""
+def flash_model(
+    architecture: str, dtype: torch.dtype = torch.float32, attention: str = "flash_attention_2"
+) -> PreTrainedModel:
+    """The small random model with FlashAttention2 or SDPA without a mask, which loading takes on a GPU alone."""
     model = random_model(architecture, dtype)
-    model.config._attn_implementation = "flash_attention_2"
+    model.config._attn_implementation = attention
     return model

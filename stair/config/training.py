@@ -134,5 +134,8 @@ class Training(Strict):
     validation_every: Positive | None = Field(
         None, description="Updates between measurements; null: before and after alone."
     )
-    checkpoint_activations: bool = Field(True, description="Whether the backward pass runs layers again.")
+    checkpoint_activations: bool | Literal["auto"] = Field(
+        "auto",
+        description="Whether the backward pass runs layers again; auto: as many as the GPU's free memory requires.",
+    )
     workers: Positive = Field(1, description="Processes that share an update, one GPU each.")

@@ -10,6 +10,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from stair.models import delta_kernels
 from stair.models.architecture import describe
+from stair.models.attention import implementation
 
 _DECODER = "layers."
 """A part of the names of the text decoder's weights; a checkpoint may also contain vision and further heads."""
@@ -24,7 +25,7 @@ def load_model(
 ) -> PreTrainedModel:
     """Return the model of a folder in eval mode with every parameter frozen.
 
-    `attention` is Transformers' `attn_implementation`.
+    `attention` is Transformers' `attn_implementation`; for `sdpa` see `stair.models.attention`.
     On the device "meta" the weights' names and shapes are checked, and none is read.
     Raises ValueError if the model does not exist or is of an unknown architecture, or if its files lack a weight, or contain
     a weight of another shape or an unknown weight of the decoder.
@@ -49,7 +50,7 @@ def load_model(
         config=config,
         local_files_only=True,
         dtype=dtype,
-        attn_implementation=attention,
+        attn_implementation=implementation(attention, dtype, device),
         ignore_mismatched_sizes=True,  # reported below, by name
         # This reads no tensor, but checks every name and shape.
         **({"device_map": "meta"} if device == "meta" else {}),

@@ -235,7 +235,7 @@ def turn_with_gradient(
     with torch.no_grad():
         teacher = model.get_decoder()(input_ids=ids, attention_mask=mask).last_hidden_state[0, 49:-1]
     positions = torch.arange(ids.shape[1])[None]
-    with checkpointed(model), attachment.controlling([control], positions):
+    with checkpointed(model, 4), attachment.controlling([control], positions):
         hidden = model.get_decoder()(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[0, 49:-1]
         head = model.get_output_embeddings().weight
         response_objective(hidden, teacher, head, ids[0, 50:]).loss.backward()

@@ -1,4 +1,4 @@
-"""With FlashAttention2, generation, replay and training compute what they compute with SDPA."""
+"""With FlashAttention2, or SDPA without a mask, generation, replay and training compute what they compute with SDPA."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.engines.transformers import TransformersEngine
+from stair.models import attention
 from stair.models.prefix import Prefix
 from stair.sessions.renderer import Renderer
 from stair.stages.replay.measurement.probe import Probe, Turns
@@ -23,19 +24,34 @@ Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
 
 
+implementations = pytest.mark.parametrize("implementation", ["flash_attention_2", attention.NAME])
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    return use_flash_attention(monkeypatch)
+    calls = use_flash_attention(monkeypatch)
+    behind = attention.causal_lower_right
+
+    def counted(*lengths: int) -> torch.Tensor:
+        calls["behind a prefix"] += 1
+        return behind(*lengths)
+
+    monkeypatch.setattr(attention, "causal_lower_right", counted)
+    return calls
 
 
 @both
-@pytest.mark.parametrize("prefill", [1, 3])
-def test_generation(calls: Counter[str], small_model: Models, architecture: str, prefill: int) -> None:
+@pytest.mark.parametrize(
+    ("implementation", "prefill"), [("flash_attention_2", 1), ("flash_attention_2", 3), (attention.NAME, 1)]
+)
+def test_generation(
+    calls: Counter[str], small_model: Models, architecture: str, implementation: str, prefill: int
+) -> None:
     long = [request(f"long {length}", length, 20) for length in (150, 70, 129)]
     requests = [*various(torch.float64, count=5), *long]
     found = {}
     for name, model in (
-        ("flash", flash_model(architecture, torch.float64)),
+        ("flash", flash_model(architecture, torch.float64, implementation)),
         ("sdpa", small_model(architecture, torch.float64)),
     ):
         engine = TransformersEngine(
@@ -48,38 +64,53 @@ def test_generation(calls: Counter[str], small_model: Models, architecture: str,
         if flash.bank is not None:
             torch.testing.assert_close(flash.bank.keys, sdpa.bank.keys)
             torch.testing.assert_close(flash.bank.values, sdpa.bank.values)
-    # One prompt alone needs no mask.
-    assert set(calls) == {"flash_attn_varlen_func" if prefill > 1 else "flash_attn_func", "flash_attn_with_kvcache"}
+    # One prompt alone needs no mask. Padded prompts have one.
+    assert (
+        set(calls)
+        == {
+            ("flash_attention_2", 1): {"flash_attn_func", "flash_attn_with_kvcache"},
+            ("flash_attention_2", 3): {"flash_attn_varlen_func", "flash_attn_with_kvcache"},
+            (attention.NAME, 1): {"behind a prefix"},
+        }[implementation, prefill]
+    )
 
 
 @both
+@implementations
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_a_replayed_cell(
-    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, depth: int
+    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, implementation: str, depth: int
 ) -> None:
     labelled = prompts(renderer, depth)
     ids, kinds = labelled[0].history
     turns = Turns.pad([one.turn for one in labelled], **SHAPE)
     flash, sdpa = (
         Probe(model, (1,)).measure(Prefix.empty(model).extended(ids), kinds, turns)
-        for model in (flash_model(architecture), small_model(architecture))
+        for model in (flash_model(architecture, attention=implementation), small_model(architecture))
     )
     for row in range(len(labelled)):
         assert max(distances(flash, sdpa, row, row).values()) < TOLERANCE[torch.float32]
-    assert set(calls) == {"flash_attn_func"}, "rows of one shape need no mask"
+    whole_rows_alone = implementation == attention.NAME and depth == 0
+    assert set(calls) == (set() if whole_rows_alone else _EXPECTED[implementation]), "rows of one shape need no mask"
+
+
+_EXPECTED = {"flash_attention_2": {"flash_attn_func"}, attention.NAME: {"behind a prefix"}}
 
 
 @both
+@implementations
 @pytest.mark.parametrize("kind", ["stair", "lora_stair"])
 def test_a_sessions_gradient(
-    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, kind: str
+    calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, implementation: str, kind: str
 ) -> None:
     turns = session(renderer)
     found = []
-    for model in (flash_model(architecture, torch.float64), small_model(architecture, torch.float64)):
+    for model in (flash_model(architecture, torch.float64, implementation), small_model(architecture, torch.float64)):
         with student_of(model, kind) as student:
             found.append(gradient_of(teacher_forcing(student, renderer), turns))
     (flash, flash_gradient), (sdpa, sdpa_gradient) = found
     assert flash == pytest.approx(sdpa, rel=1e-6)
     assert (flash_gradient - sdpa_gradient).norm() / sdpa_gradient.norm() < 1e-5
-    assert set(calls) == {"flash_attn_func"}
+    # A hybrid processes whole texts.
+    whole_rows_alone = implementation == attention.NAME and architecture == "qwen3_5"
+    assert set(calls) == (set() if whole_rows_alone else _EXPECTED[implementation])

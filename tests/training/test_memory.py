@@ -10,7 +10,7 @@ from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.sessions.renderer import Renderer
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.teacher_forcing import RecordedTurn
-from stair.stages.training.turn_memory import Turn, turn_memory
+from stair.stages.training.turn_memory import Turn, layers_to_recompute, turn_memory
 from tests.conftest import random_model
 from tests.training.training_cases import session, student_of, teacher_forcing
 
@@ -18,9 +18,9 @@ GIB = 2**30
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-@pytest.mark.parametrize("vocabulary", [320, 20_000])
+@pytest.mark.parametrize(("vocabulary", "recomputed"), [(320, 0), (320, 2), (320, 4), (20_000, 4)])
 def test_the_estimate_is_what_tensors_take(
-    architecture: str, vocabulary: int, renderer: Renderer, thinking_renderer: Renderer
+    architecture: str, vocabulary: int, recomputed: int, renderer: Renderer, thinking_renderer: Renderer
 ) -> None:
     """At both ends: a turn whose layers weigh most, and one whose vocabulary does."""
     sizes = dict(
@@ -36,17 +36,19 @@ def test_the_estimate_is_what_tensors_take(
     ids = chosen.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
     turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
     with student_of(model, "stair", torch.float32) as student:
-        forcing = teacher_forcing(student, chosen, checkpoint_activations=True)
+        forcing = teacher_forcing(student, chosen, recomputed=recomputed)
         measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     history = len(chosen.prompt_ids([], "What is 1 + 2?")) + (response if architecture == "qwen3" else 0)
     turn = Turn(history, 20, response, response)
     estimate = turn_memory(
-        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=128 * 2, adapts=False, width=4, flash=False
-    )
+        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=128 * 2, adapts=False, width=4, flash=False,
+        recomputed=recomputed,
+    )  # fmt: skip
     assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
 
 
-def test_an_adapters_copies_of_a_bf16_model_are_counted(renderer: Renderer) -> None:
+@pytest.mark.parametrize("recomputed", [0, 4])
+def test_an_adapters_copies_of_a_bf16_model_are_counted(recomputed: int, renderer: Renderer) -> None:
     """Its matrices are FP32, and each projection's input is kept in FP32 for them."""
     model = random_model(
         "qwen3", torch.bfloat16, hidden_size=128, intermediate_size=384, head_dim=32, max_position_embeddings=4096
@@ -55,12 +57,13 @@ def test_an_adapters_copies_of_a_bf16_model_are_counted(renderer: Renderer) -> N
     turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
     with student_of(model, "lora", torch.float32) as student:
         trained = sum(each.numel() for each in student.parts()["adapter"].values())
-        forcing = teacher_forcing(student, renderer, checkpoint_activations=True)
+        forcing = teacher_forcing(student, renderer, recomputed=recomputed)
         measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     turn = Turn(len(renderer.prompt_ids([], "What is 1 + 2?")) + 400, 20, 400, 400)
     estimate = turn_memory(
-        model.config.to_dict(), turn, weights=0, layers=(), trained=trained, adapts=True, width=2, flash=False
-    )
+        model.config.to_dict(), turn, weights=0, layers=(), trained=trained, adapts=True, width=2, flash=False,
+        recomputed=recomputed,
+    )  # fmt: skip
     assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
 
 
@@ -74,6 +77,20 @@ def test_a_full_length_session_of_the_4b_models_fits_an_80_gb_gpu() -> None:
                 CONFIGS[model], turn, weights=weights, layers=layers, trained=trained, adapts=trained > 12_288
             )
             assert sum(parts.values()) < 60 * GIB, (model, {name: value / GIB for name, value in parts.items()})
+
+
+@pytest.mark.parametrize("model", ["qwen3-4b-instruct", "qwen3.5-4b"])
+def test_only_layers_that_do_not_fit_run_again(model: str) -> None:
+    turn = Turn(history=6_000, prompt=300, response=4_000, bank=9_000)
+    sizes = dict(weights=0, trained=0, layers=CONTROLLED_LAYERS, adapts=False)
+    counts = [layers_to_recompute(CONFIGS[model], turn, free * GIB, **sizes) for free in (0, 4, 8, 12, 16, 200)]
+    layers = CONFIGS[model]["num_hidden_layers"]
+    assert counts[0] == layers and counts[-1] == 0
+    assert counts == sorted(counts, reverse=True) and len(set(counts)) > 3
+    for free, count in zip((8, 12, 16), counts[2:5], strict=True):
+        for layers_again, fits in ((count, True), (count - 1, False)):
+            parts = turn_memory(CONFIGS[model], turn, **sizes, recomputed=layers_again)
+            assert (sum(parts.values()) - parts["native keys and values"] <= 0.8 * free * GIB) == fits
 
 
 def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:

@@ -38,10 +38,10 @@ def backbone(
     return model, renderer if request.param != "qwen3_5" else thinking_renderer
 
 
-@pytest.mark.parametrize("options", [{}, {"checkpoint_activations": True}, {"reuse_history": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"recomputed": None}, {"reuse_history": False}], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
-    backbone: tuple[PreTrainedModel, Renderer], kind: str, options: dict[str, bool]
+    backbone: tuple[PreTrainedModel, Renderer], kind: str, options: dict[str, int | None]
 ) -> None:
     model, renderer = backbone
     turns = session(renderer)
@@ -55,6 +55,27 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
     assert float((found - wanted).norm() / wanted.norm()) < 1e-8
     if kind == "stair":  # every head of every controlled layer learns
         assert (found.view(len(LAYERS), 4, 16).norm(dim=-1) > 0).all()
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+def test_recomputation_of_some_or_all_layers_changes_no_number(
+    architecture: str,
+    kind: str,
+    dtype: torch.dtype,
+    bound: float,
+    small_model: Models,
+    renderer: Renderer,
+    thinking_renderer: Renderer,
+) -> None:
+    chosen = renderer if architecture == "qwen3" else thinking_renderer
+    with student_of(small_model(architecture, dtype), kind, dtype) as student:
+        found = [gradient_of(teacher_forcing(student, chosen, recomputed=n), session(chosen)) for n in (0, 2, 3, 4)]
+    loss, gradient = found[0]
+    for again, again_gradient in found[1:]:
+        assert again == pytest.approx(loss, rel=bound)
+        assert (again_gradient - gradient).norm() <= bound * gradient.norm()
 
 
 def test_the_reference_has_the_controllers_smoothing(backbone: tuple[PreTrainedModel, Renderer]) -> None:
@@ -282,7 +303,7 @@ class Counted:
             handle.remove()
 
 
-def counted(model: PreTrainedModel, renderer: Renderer, kind: str, **options: bool) -> list[int]:
+def counted(model: PreTrainedModel, renderer: Renderer, kind: str, **options: int) -> list[int]:
     with student_of(model, kind) as student, Counted(model) as counts:
         gradient_of(teacher_forcing(student, renderer, **options), session(renderer))
     return counts.tokens
@@ -293,14 +314,12 @@ def test_layers_before_the_first_controlled_one_are_not_run_again(
 ) -> None:
     model, renderer = backbone
     plain = counted(model, renderer, "stair", reuse_history=False)
-    again = counted(model, renderer, "stair", reuse_history=False, checkpoint_activations=True)
+    again = counted(model, renderer, "stair", reuse_history=False, recomputed=4)
     assert len(set(plain)) == 1
     assert again[: LAYERS[0]] == plain[: LAYERS[0]]
     assert all(more > less for more, less in zip(again[LAYERS[0] :], plain[LAYERS[0] :], strict=True))
     # An adapter is in the first layer already.
-    assert min(counted(model, renderer, "lora", checkpoint_activations=True)) > max(
-        counted(model, renderer, "lora", checkpoint_activations=False)
-    )
+    assert min(counted(model, renderer, "lora", recomputed=4)) > max(counted(model, renderer, "lora", recomputed=0))
     assert all("forward" not in vars(layer) for layer in model.model.layers)
 
 

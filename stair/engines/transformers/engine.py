@@ -20,6 +20,7 @@ from stair.engines.transformers.passes import PAD_BLOCK, Passes, reconstruct_sta
 from stair.engines.transformers.prefill import Prefill
 from stair.method import Attachment, Segment, load_adapter
 from stair.models.architecture import describe
+from stair.models.attention import configured
 from stair.models.device_and_dtype import DTYPES, device_for
 from stair.models.load import load_model
 
@@ -62,7 +63,7 @@ class TransformersEngine:
         self.identity = EngineIdentity(
             "transformers",
             transformers_version(),
-            attention=str(model.config._attn_implementation),
+            attention=configured(model),
             dtype=str(parameter.dtype).removeprefix("torch."),
             device=torch.cuda.get_device_name(self._device) if self._device.type == "cuda" else self._device.type,
         )

@@ -215,7 +215,7 @@ class CostModel:
             trained=controller_parameters(shape.config, layers),  # an adapter's are within the reserve
             adapts=settings.adapts,
             width=shape.width,
-            flash=self.flash,
+            flash=self.flash(shape),
         )
         return sum(parts.values()) + assumed("gpu_reserve")
 
@@ -233,7 +233,7 @@ class CostModel:
             tile=GPU_TILE,
             weights=shape.parameters,
             width=shape.width,
-            flash=self.flash,
+            flash=self.flash(shape),
         )
         return needed + assumed("gpu_reserve")
 
@@ -245,10 +245,9 @@ class CostModel:
         """The tokens of a response that history shows."""
         return tokens * (assumed("visible_share") if self.config.models[model].thinking else 1.0)
 
-    @property
-    def flash(self) -> bool:
-        """Whether native attention is FlashAttention2; `auto` is taken for it."""
-        return self.config.transformers.attention in ("auto", "flash_attention_2")
+    def flash(self, shape: Shape) -> bool:
+        """Whether native attention needs no mask behind a prefix: FlashAttention2, or SDPA in 16 bits on a GPU."""
+        return shape.width == 2 and self.config.transformers.attention != "eager"
 
     @property
     def on_cpu(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from stair.engines.identity import attention_path
+from stair.models.attention import implementation
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 
 _REDUCED: dict[str, Any] = {
@@ -52,6 +53,7 @@ def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attent
     from transformers import AutoConfig, AutoModelForCausalLM
 
     attention = attention_path(attention, str(dtype).removeprefix("torch."), device)
+    attention = implementation(attention, dtype, device)
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with torch.random.fork_rng(devices=devices), torch.device(device):
         torch.manual_seed(0)

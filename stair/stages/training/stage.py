@@ -63,7 +63,7 @@ def run(
         renderer=backbone.renderer,
         cross_entropy=config.training.cross_entropy,
         kl=config.training.kl,
-        checkpoint_activations=config.training.checkpoint_activations,
+        recomputed={"auto": None, False: 0, True: backbone.architecture.layers}[config.training.checkpoint_activations],
     )
     optimizers = Optimizers(student, settings, len(updates))
     training = Training(forcing, optimizers, workers)

@@ -14,22 +14,24 @@ from torch.utils.checkpoint import checkpoint
 
 from stair.method import Bank, Segment, capture_length
 from stair.models.architecture import describe
+from stair.models.attention import needs_no_mask
 from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
 from stair.stages.training.student import Student, last_hidden
+from stair.stages.training.turn_memory import Turn, layers_to_recompute
 
 
 @contextmanager
-def checkpointed(model: Any, enabled: bool = True) -> Iterator[None]:
-    """Recomputes every decoder layer in the backward pass of the forward passes inside.
+def checkpointed(model: Any, count: int) -> Iterator[None]:
+    """Recomputes the first `count` decoder layers in the backward pass of the forward passes inside.
 
     Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer joins
     the graph, and drops the cache. Layers before the first trained one keep nothing.
     """
-    layers = model.get_decoder().layers if enabled else []
+    layers = model.get_decoder().layers[:count]
 
     def run(forward: Any, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():
@@ -77,7 +79,8 @@ class TeacherForcing:
         cross_entropy, kl: coefficients of the objective.
         reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
             attention and, for the student, no adapter changes them.
-        checkpoint_activations: whether layers are recomputed in the backward pass.
+        recomputed: first decoder layers that run again in the backward pass; None: as many as a turn needs on a GPU, and all on
+            a CPU, whose free memory says little.
         timer: entered around each part of the work, with its name.
     """
 
@@ -86,7 +89,7 @@ class TeacherForcing:
     cross_entropy: float = 1.0
     kl: float = 1.0
     reuse_history: bool = True
-    checkpoint_activations: bool = False
+    recomputed: int | None = 0
     timer: Timer = lambda part: nullcontext()
 
     def run(
@@ -104,8 +107,8 @@ class TeacherForcing:
             lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
             raise ValueError(
                 f"a session whose responses have {lengths} tokens does not fit the device's memory "
-                f"({(str(error).splitlines() or [''])[0]}); training.checkpoint_activations: true and transformers.attention: "
-                "flash_attention_2 need less; else use a larger device, whose memory `stair plan` estimates"
+                f"({(str(error).splitlines() or [''])[0]}); training.checkpoint_activations: true needs "
+                "the least; else use a larger device, whose memory `stair plan` estimates"
             ) from None
 
     def _run(
@@ -172,7 +175,11 @@ class _Session:
         known = 0 if student.adapts else known
         positions, segment = torch.arange(known, ids.shape[1])[None], None
         # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        with checkpointed(self.model, forcing.checkpoint_activations), student.controlling(self.bank, span, positions):
+        turn_sizes = Turn(
+            known, len(prompt) - known, len(turn.response_ids), 0 if self.bank is None else self.bank.tokens
+        )
+        recomputed = self._layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
+        with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
             with forcing.timer("student forward"):
                 if self.bank is not None and not last:
                     hidden, segment = self._captured(turn, prompt, ids, known)
@@ -192,6 +199,23 @@ class _Session:
                 supervise(turn, parts)
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
+
+    def _layers_to_recompute(self, turn: Turn) -> int:
+        device, student = self.forcing.device, self.student
+        if device.type != "cuda":
+            return self.facts.layers
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return layers_to_recompute(
+            self.model.config.to_dict(),
+            turn,
+            torch.cuda.mem_get_info(device)[0] + cached,
+            weights=0,
+            layers=() if student.controller is None else student.controller.layers,
+            trained=0,
+            adapts=student.adapts,
+            width=self.model.dtype.itemsize,
+            flash=needs_no_mask(self.model),
+        )
 
     def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
         """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""

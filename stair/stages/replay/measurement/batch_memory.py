@@ -38,7 +38,8 @@ def replay_memory(
         tile: bytes of a tile of the probes, which hold two.
         weights: parameters of the backbone.
         width: bytes of a number of the backbone.
-        flash: whether attention is FlashAttention2; else it takes keys and values once for every query head, and a mask.
+        flash: whether attention behind a prefix needs no mask (`stair.models.attention`); else it takes keys and values once
+            for every query head, and a mask.
     """
     facts = describe(config)
     text = config.get("text_config", config)

@@ -1,0 +1,100 @@
+"""Attention without a mask against eager attention: whole rows, behind a prefix, grouped heads, forward and backward."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
+
+from stair.models import attention
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+QUERY_HEADS, HEAD_DIM = 4, 64
+
+
+def printed_attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor, scaling: float, **_: Any
+) -> tuple[Tensor, None]:
+    """The equations in the inputs' precision; Transformers' eager attention has a softmax in FP32."""
+    key, value = (states.repeat_interleave(module.num_key_value_groups, dim=1) for states in (key, value))
+    shares = (query @ key.transpose(2, 3) * scaling + attention_mask).softmax(-1)
+    return (shares @ value).transpose(1, 2), None
+
+
+def results(function: Any, prefix: int, tokens: int, kv_heads: int, dtype: torch.dtype, device: str) -> list[Tensor]:
+    """The output, and the gradients of queries, keys and values, of the same numbers."""
+    generator = torch.Generator().manual_seed(prefix + tokens)
+
+    def drawn(heads: int, length: int) -> Tensor:
+        # As a model has them: the heads of a token side by side.
+        states = torch.randn(2, length, heads, HEAD_DIM, generator=generator).bfloat16().to(device, dtype)
+        return states.transpose(1, 2).requires_grad_()
+
+    query, key, value = drawn(QUERY_HEADS, tokens), drawn(kv_heads, prefix + tokens), drawn(kv_heads, prefix + tokens)
+    weights = torch.randn(2, tokens, QUERY_HEADS, HEAD_DIM, generator=generator).to(device, dtype)
+    module: Any = SimpleNamespace(num_key_value_groups=QUERY_HEADS // kv_heads, is_causal=True, training=False)
+    mask = None
+    if function is not attention.causal_attention:
+        hidden = torch.ones(tokens, prefix + tokens, dtype=torch.bool, device=device).triu(prefix + 1)
+        mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill(hidden, -torch.inf)[None, None]
+    out, _ = function(module, query, key, value, mask, scaling=0.11, dropout=0.0)
+    return [out, *torch.autograd.grad(out, (query, key, value), weights)]
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@pytest.mark.parametrize(("prefix", "tokens"), [(0, 90), (37, 50), (200, 2), (64, 1)])
+def test_attention_without_a_mask_errs_at_most_twice_as_much_as_eager_attention(
+    prefix: int, tokens: int, kv_heads: int
+) -> None:
+    exact = results(printed_attention, prefix, tokens, kv_heads, torch.float64, "cpu")
+    same = results(attention.causal_attention, prefix, tokens, kv_heads, torch.float64, DEVICE)
+    plain = results(eager_attention_forward, prefix, tokens, kv_heads, torch.bfloat16, "cpu")
+    found = results(attention.causal_attention, prefix, tokens, kv_heads, torch.bfloat16, DEVICE)
+    for wanted, equal, rounded, one in zip(exact, same, plain, found, strict=True):
+        torch.testing.assert_close(equal.cpu(), wanted, rtol=1e-10, atol=1e-12)
+        assert (one.cpu() - wanted).norm() <= 2.0 * (rounded - wanted).norm()
+
+
+def test_another_device_or_precision_keeps_the_configured_attention() -> None:
+    """A CPU keeps Transformers' SDPA and so the bytes of its results."""
+    assert attention.implementation("sdpa", torch.bfloat16, "cpu") == "sdpa"
+    assert attention.implementation("sdpa", torch.float32, "cuda") == "sdpa"
+    assert attention.implementation("eager", torch.bfloat16, "cuda") == "eager"
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU has flash kernels")
+@pytest.mark.parametrize("head_dim", [128, 256])
+@pytest.mark.parametrize("prefix", [0, 300])
+def test_a_flash_kernel_runs_forward_and_backward(prefix: int, head_dim: int) -> None:
+    assert attention.implementation("sdpa", torch.bfloat16, "cuda") == attention.NAME
+    shapes = ((8, 200), (2, prefix + 200), (2, prefix + 200))
+    query, key, value = (
+        torch.randn(1, heads, length, head_dim, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+        for heads, length in shapes
+    )
+    module: Any = SimpleNamespace(num_key_value_groups=4, is_causal=True, training=False)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        out, _ = attention.causal_attention(module, query, key, value, None, scaling=head_dim**-0.5)
+        out.sum().backward()
+    names = [event.key.lower() for event in profiled.key_averages()]
+    for direction in (("fwd", "fprop", "forward"), ("bwd", "bprop", "backward")):
+        assert any("flash" in name and any(word in name for word in direction) for name in names), names
+    assert not any("efficient_attention" in name or "attention_math" in name for name in names), names
+
+
+def test_a_mask_stays_with_transformers() -> None:
+    """Padded rows, and rows of several lengths in a decoding step."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, heads, 9, 16, generator=generator) for heads in (4, 2, 2))
+    mask = torch.rand(2, 1, 9, 9, generator=generator) > 0.3
+    mask |= torch.eye(9, dtype=torch.bool)
+    module: Any = SimpleNamespace(num_key_value_groups=2, is_causal=True, training=False)
+    found, _ = attention.causal_attention(module, query, key, value, mask, scaling=0.25)
+    wanted, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=0.25)
+    assert torch.equal(found, wanted)
