@@ -18,9 +18,8 @@ import numpy as np
 from scipy import stats
 
 from stair.config.paths import RunPaths
-from stair.paper.claims.paper_effects import PAPER_EFFECTS
 from stair.paper.claims.parts import Evidence, parts_of
-from stair.paper.claims.statements import Claim, Values, read_claims
+from stair.paper.claims.statements import PAPER_EFFECTS, Claim, Values, read_claims
 from stair.paper.claims.verdicts import Verdict, judge
 from stair.pipeline.planning.claims import Scores, expected_scores, joint_errors
 from stair.pipeline.planning.sizes import problems_of

@@ -102,7 +102,7 @@ def tables(
     if responses is not None and out is not None and run is None:
         from stair.config.resolve import RESOLVED, load_run, resolve
         from stair.config.root import project_root
-        from stair.paper.from_rows import tables_from
+        from stair.paper.stage import tables_from
 
         # A run's own folder names its models.
         whole_run = (responses / RESOLVED).is_file()

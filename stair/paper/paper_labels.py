@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-SUMMARY = "tab:continuous-summary"
 POOLED = "tab:history-correctness-summary"
-TRANSITIONS = "tab:native-accuracy"
-LORA = "tab:lora-comparison"
-LORA_TURNS = "tab:lora-turns"
 SHARED_T1 = "tab:shared-t1"
 BANK_PREFIXES = "tab:bank-prefix-accuracy"
+SHARED = (SHARED_T1, BANK_PREFIXES)
+"""The tables of the study with a shared T1 history."""
 BANK_RUNTIME = "tab:bank-runtime"
 RUNTIME_TEXT = "app:component-runtime"
-"""The appendix that describes the runtime measurements."""
-REPLAY_DESIGN = "tab:replay-design"
-CONTROLLERS = "tab:controller-configuration"
-DECODING = "tab:evaluation-decoding"
+"""The appendix that describes the runtime measurements and the study with a shared T1 history."""
 REPLAY_TEXT = "app:replay-construction"
 """The appendix that says how the replay was made."""
-SHARED_T1_TEXT = "app:component-runtime"
-"""The appendix that says how the study with a shared T1 history was made."""
 GAINS_TEXT = "sec:continuous-results"
 POOL_TEXT = "app:method-gradients"
 TRAINING_TEXT = "app:training-settings"
 """The parts whose text gives numbers of gains, of training problems and of the training."""
-OVERVIEW = "fig:overview"
 HISTORICAL_COMPUTATION = "fig:historical-computation"
-ATTENTION = "fig:appendix-attention"
 NEIGHBORHOOD = "fig:appendix-neighborhood"
 READ_PREDICTION = "fig:appendix-read-prediction"
-METHOD = "fig:method"
-TRAINING_SCOPE = "fig:method-training"
+
+_HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
+_TURNS = {
+    "qwen3-4b-instruct": "qwen3_4b_instruct",
+    "qwen3.5-4b": "qwen35_4b_thinking",
+    "qwen3.5-9b": "qwen35_9b_thinking",
+}
+ARTIFACTS = {
+    **{f"history_{model}": f"tab:history-{name}" for model, name in _HISTORY.items()},
+    **{f"turns_{model}": f"tab:turns-{name}" for model, name in _TURNS.items()},
+    "continuous_summary": "tab:continuous-summary",
+    "history_correctness_summary": POOLED,
+    "native_accuracy": "tab:native-accuracy",
+    "lora_comparison": "tab:lora-comparison",
+    "lora_turns": "tab:lora-turns",
+    "shared_t1": SHARED_T1,
+    "bank_prefix_accuracy": BANK_PREFIXES,
+    "bank_runtime": BANK_RUNTIME,
+    "replay_design": "tab:replay-design",
+    "controller_configuration": "tab:controller-configuration",
+    "evaluation_decoding": "tab:evaluation-decoding",
+    "overview": "fig:overview",
+    "historical_computation": HISTORICAL_COMPUTATION,
+    "attention": "fig:appendix-attention",
+    "neighborhood": NEIGHBORHOOD,
+    "read_prediction": READ_PREDICTION,
+    "method": "fig:method",
+    "training_scope": "fig:method-training",
+}
+"""The paper's labels of our tables and figures, by name."""
+_PER_MODEL = {
+    "history_": "tab:history-{}",
+    "turns_": "tab:turns-{}",
+    "training_": "fig:training",
+    "bank_cost_": "fig:bank-cost",
+}
+"""Labels of tables and figures of further models, by prefixes of names."""
 
 CONDITIONS = {
     "vanilla": "Vanilla",
@@ -82,24 +108,15 @@ PRINTED = {
 REPEATS = {"native_again": "native", "stair_null": "native"}
 """Repeat conditions, each with the condition that it repeats, for rows without a configuration."""
 
-_HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
-_TURNS = {
-    "qwen3-4b-instruct": "qwen3_4b_instruct",
-    "qwen3.5-4b": "qwen35_4b_thinking",
-    "qwen3.5-9b": "qwen35_9b_thinking",
-}
-
 
 def evaluated_as(condition: str) -> str:
     """The condition whose rows a condition's numbers come from: the full bank among the prefixes is `stair`."""
     return "stair" if condition == FULL_BANK else condition
 
 
-def history(model: str) -> str:
-    """The artifact of `history_<model>`; a model that the paper does not have goes by its key."""
-    return f"tab:history-{_HISTORY.get(model, model)}"
-
-
-def turns(model: str) -> str:
-    """The artifact of `turns_<model>`."""
-    return f"tab:turns-{_TURNS.get(model, model)}"
+def artifact(name: str) -> str:
+    """The paper's label of a table or figure; one that the paper does not have goes by its name."""
+    if name in ARTIFACTS:
+        return ARTIFACTS[name]
+    own = next((prefix for prefix in _PER_MODEL if name.startswith(prefix)), "")
+    return _PER_MODEL[own].format(name.removeprefix(own)) if own else name

@@ -1,11 +1,12 @@
-"""The tables and figures of a run in the paper's order, and those that the paper does not have."""
+"""The tables and figures of a run in the paper's order, those that the paper does not have, and captions of figures."""
 
 from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
 from stair.config.model import Config
-from stair.paper.table_inputs import every_figure, every_table
+from stair.paper.labels import Labels
+from stair.paper.table_inputs import BANK_COST_FIGURE, TRAINING_FIGURE, every_figure, every_table
 
 HISTORY, TURNS = "history_", "turns_"
 """Prefixes of the tables that the paper has for each model."""
@@ -61,3 +62,35 @@ def _paper_order(tables: list[str]) -> list[tuple[Literal["table", "figure"], st
         ("table", "lora_turns"),
         *(("table", name) for name in turns[1:]),
     ]
+
+
+_FIGURES = {
+    "overview": "A session of four problems, Native and STAIR at T4, and accuracy. (a) T4 follows three earlier problems. "
+    "(b) Native reads their history. (c) STAIR also reads a separate bank of attention keys and values, while it processes "
+    "the current prompt. (d) Avg@4: Vanilla at T1, the others over T2--T4.",
+    "historical_computation": "Computation from earlier problems in replayed histories. (A) The crossed design. "
+    "(B) Attention mass on earlier assistant responses, and the displacement of the current problem's state, by layer. "
+    "(C) Overlap of nearest problems across histories, with the shuffled control. (D) Native answers that change against "
+    "Vanilla.",
+    "method": "STAIR in a controlled block. (a) The difference of two bank reads passes through the frozen output path and "
+    "is added to the native attention output. (b) The reads differ in the query alone: as it is, and reflected along a "
+    "learned direction.",
+    "attention": "Attention mass by source category and layer, in the design with three-turn histories and problem coverage.",
+    "neighborhood": "Overlap of neighborhoods across histories by their size, in original and in whitened coordinates, with "
+    "the shuffled control.",
+    "read_prediction": "Historical reads as predictors of the next MLP. (A) Incremental R2 of the earlier-assistant "
+    "read, by layer. (B) Additions of equal width at the first measured layer.",
+    "training_scope": "Training. (a) The read acts on the current prompt; the loss of the response reaches it through the "
+    "prompt. (b) T1 provides history, T2--T4 are supervised; each bank contains the turns before.",
+}
+
+
+def figure_caption(name: str, labels: Labels) -> str:
+    """A figure's caption, as plain text with `--` for a dash."""
+    if name in _FIGURES:
+        return _FIGURES[name]
+    if name.startswith(TRAINING_FIGURE):
+        model = labels.model(name.removeprefix(TRAINING_FIGURE))
+        return f"Training curves of {model}. Pale lines: each update; strong lines: their running mean."
+    assert name.startswith(BANK_COST_FIGURE), name
+    return f"Prefill time and memory of {labels.model(name.removeprefix(BANK_COST_FIGURE))} against bank length."

@@ -10,10 +10,9 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.captions import figure_caption
 from stair.paper.labels import Labels
 from stair.paper.latex import PREAMBLE, escaped
-from stair.paper.paper_order import Shown, shown
+from stair.paper.paper_order import Shown, figure_caption, shown
 from stair.records.files import replacing
 from stair.records.start_command import start_command
 

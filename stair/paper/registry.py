@@ -1,32 +1,27 @@
-"""The builder of each table and figure, and the paper's name for it."""
+"""The builder of each table and figure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper import paper_labels
 from stair.paper.figures import attention, historical_computation, neighborhood, overview, read_prediction
 from stair.paper.figures.figure import Figure
 from stair.paper.labels import Labels
 from stair.paper.replay_numbers import ReplayNumbers
 from stair.paper.tables import (
+    accuracy,
     bank_runtime,
-    continuous_summary,
     controller_configuration,
     evaluation_decoding,
     history,
     in_text,
-    lora,
-    native_accuracy,
     replay_design,
     shared_t1,
-    turns,
     uncertainty,
 )
 from stair.paper.tables.table import Table
@@ -52,104 +47,54 @@ class Source:
     replay: ReplayNumbers | None = None
     """The statistics that a figure of a replay shows."""
 
+    @property
+    def transitions(self) -> tuple[str, str]:
+        """The model and benchmark whose answer transitions are shown."""
+        return self.config.transitions.model, self.config.transitions.benchmark
 
-class TableBuilder(NamedTuple):
-    """How a table is made."""
-
-    artifact: str
-    """The paper's label; a table that the paper does not have goes by its name."""
-    build: Callable[[Source], Table | None]
-    """None where the rows do not give the table."""
-
-
-class FigureBuilder(NamedTuple):
-    """How a figure is made."""
-
-    artifact: str
-    build: Callable[[Source], Figure]
+    @property
+    def replayed(self) -> ReplayNumbers:
+        """`replay`, of a figure that shows it."""
+        assert self.replay is not None, "the graph has no figure of a replay then"
+        return self.replay
 
 
-class RunTableBuilder(NamedTuple):
-    """How a table that shows no responses is made, from other files of a run."""
-
-    artifact: str
-    build: Callable[[Config, RunPaths, Labels], Table]
-
-
-def table_builder(name: str) -> TableBuilder:
-    """The builder of one of the tables that `stair.paper.table_inputs` names."""
+def table_builder(name: str) -> Callable[[Source], Table | None]:
+    """The builder of a table that `stair.paper.table_inputs` names; None where the rows do not give the table."""
     kind, _, model = name.partition("_")
-    if name not in _TABLES and kind == "turns":
-        return TableBuilder(paper_labels.turns(model), lambda s: turns.build(s.responses, s.labels, model))
-    if name not in _TABLES and kind == "history":
-        return TableBuilder(paper_labels.history(model), lambda s: history.build(s.responses, s.labels, model))
-    return _TABLES[name]
+    if name not in TABLES and kind == "turns":
+        return lambda s: accuracy.turns(s.responses, s.labels, model)
+    if name not in TABLES and kind == "history":
+        return lambda s: history.history(s.responses, s.labels, model)
+    return TABLES[name]
 
 
-def _accuracy(source: Source) -> Table | None:
-    where = source.config.transitions
-    return native_accuracy.build(source.responses, source.labels, where.model, where.benchmark)
-
-
-_TABLES = {
-    "continuous_summary": TableBuilder(
-        paper_labels.SUMMARY, lambda source: continuous_summary.build(source.responses, source.labels)
-    ),
-    "native_accuracy": TableBuilder(paper_labels.TRANSITIONS, _accuracy),
-    "history_correctness_summary": TableBuilder(
-        paper_labels.POOLED, lambda source: history.build_pooled(source.responses, source.labels)
-    ),
-    "intervals": TableBuilder("intervals", lambda source: uncertainty.intervals(source.responses, source.labels)),
-    "comparisons": TableBuilder("comparisons", lambda source: uncertainty.comparisons(source.responses, source.labels)),
-    "lora_comparison": TableBuilder(
-        paper_labels.LORA, lambda source: lora.build_comparison(source.responses, source.labels, source.trained)
-    ),
-    "lora_turns": TableBuilder(
-        paper_labels.LORA_TURNS, lambda source: lora.build_turns(source.responses, source.labels)
-    ),
-    "shared_t1": TableBuilder(paper_labels.SHARED_T1, lambda source: shared_t1.build(source.responses, source.labels)),
-    "bank_prefix_accuracy": TableBuilder(
-        paper_labels.BANK_PREFIXES,
-        lambda source: shared_t1.build_prefixes(source.responses, source.rows, source.labels),
-    ),
-    "shared_t1_intervals": TableBuilder(
-        "shared_t1_intervals", lambda source: uncertainty.shared_t1_intervals(source.responses, source.labels)
-    ),
-    "shared_t1_comparisons": TableBuilder(
-        "shared_t1_comparisons", lambda source: uncertainty.shared_t1_comparisons(source.responses, source.labels)
-    ),
+TABLES: dict[str, Callable[[Source], Table | None]] = {
+    "continuous_summary": lambda s: accuracy.summary(s.responses, s.labels),
+    "native_accuracy": lambda s: history.transitions(s.responses, s.labels, *s.transitions),
+    "history_correctness_summary": lambda s: history.pooled(s.responses, s.labels),
+    "intervals": lambda s: uncertainty.intervals(s.responses, s.labels),
+    "comparisons": lambda s: uncertainty.comparisons(s.responses, s.labels),
+    "lora_comparison": lambda s: accuracy.lora_comparison(s.responses, s.labels, s.trained),
+    "lora_turns": lambda s: accuracy.lora_turns(s.responses, s.labels),
+    "shared_t1": lambda s: shared_t1.build(s.responses, s.labels),
+    "bank_prefix_accuracy": lambda s: shared_t1.build_prefixes(s.responses, s.rows, s.labels),
+    "shared_t1_intervals": lambda s: uncertainty.shared_t1_intervals(s.responses, s.labels),
+    "shared_t1_comparisons": lambda s: uncertainty.shared_t1_comparisons(s.responses, s.labels),
 }
-RUN_TABLES = {
-    "replay_design": RunTableBuilder(paper_labels.REPLAY_DESIGN, replay_design.build),
-    "bank_runtime": RunTableBuilder(paper_labels.BANK_RUNTIME, bank_runtime.build),
-    "in_text": RunTableBuilder("in_text", in_text.build),
-    "controller_configuration": RunTableBuilder(paper_labels.CONTROLLERS, controller_configuration.of_run),
-    "evaluation_decoding": RunTableBuilder(paper_labels.DECODING, evaluation_decoding.build),
+RUN_TABLES: dict[str, Callable[[Config, RunPaths, Labels], Table]] = {
+    "replay_design": replay_design.build,
+    "bank_runtime": bank_runtime.build,
+    "in_text": in_text.build,
+    "controller_configuration": controller_configuration.of_run,
+    "evaluation_decoding": evaluation_decoding.build,
 }
-
-
-def _historical_computation(source: Source) -> Figure:
-    where = source.config.transitions
-    transitions = transition_shares(source.responses, where.model, where.benchmark)
-    return historical_computation.build(_replay(source), transitions, source.labels)
-
-
-def _replay(source: Source) -> ReplayNumbers:
-    assert source.replay is not None, "the graph has no figure of a replay then"
-    return source.replay
-
-
-FIGURES = {
-    "overview": FigureBuilder(
-        paper_labels.OVERVIEW,
-        lambda source: overview.build(source.responses, source.sizes, source.labels, source.config.overview.models),
+FIGURES: dict[str, Callable[[Source], Figure]] = {
+    "overview": lambda s: overview.build(s.responses, s.sizes, s.labels, s.config.overview.models),
+    "historical_computation": lambda s: historical_computation.build(
+        s.replayed, transition_shares(s.responses, *s.transitions), s.labels
     ),
-    "historical_computation": FigureBuilder(paper_labels.HISTORICAL_COMPUTATION, _historical_computation),
-    "attention": FigureBuilder(paper_labels.ATTENTION, lambda source: attention.build(_replay(source), source.labels)),
-    "neighborhood": FigureBuilder(
-        paper_labels.NEIGHBORHOOD, lambda source: neighborhood.build(_replay(source), source.labels)
-    ),
-    "read_prediction": FigureBuilder(
-        paper_labels.READ_PREDICTION, lambda source: read_prediction.build(_replay(source), source.labels)
-    ),
+    "attention": lambda s: attention.build(s.replayed, s.labels),
+    "neighborhood": lambda s: neighborhood.build(s.replayed, s.labels),
+    "read_prediction": lambda s: read_prediction.build(s.replayed, s.labels),
 }

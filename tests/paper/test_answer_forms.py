@@ -12,7 +12,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.paper.answer_form_notes import CHOICE_TEXT, SEVERAL_BOXES
+from stair.paper.run_notes import CHOICE_TEXT, SEVERAL_BOXES
 from stair.paper.stage import build
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, SCORED

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from stair.config.resolve import resolve
-from stair.paper.from_rows import tables_from
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, Cell
-from stair.paper.tables import history, lora, shared_t1, turns
+from stair.paper.stage import tables_from
+from stair.paper.tables import accuracy, history, shared_t1
 from stair.paper.tables.table import Table
 from stair.records.manifest import manifest_path
 from stair.statistics.grid import Responses
@@ -120,7 +120,7 @@ def test_nothing_is_better_than_a_dash() -> None:
     lost = without(LOST, condition="stair", turn=3)
     assert bold(cells(summary(LOST)), 0) == ["STAIR"]
     assert bold(cells(summary(lost)), 0) == []
-    by_turn = turns.build(Responses.from_frame(lost), LABELS, "m")
+    by_turn = accuracy.turns(Responses.from_frame(lost), LABELS, "m")
     assert by_turn is not None
     # Avg@4 of T2, T3, T4 and their mean.
     assert [bold(cells(by_turn), column) for column in (2, 4, 6, 8)] == [["STAIR"], [], ["STAIR"], []]
@@ -128,7 +128,7 @@ def test_nothing_is_better_than_a_dash() -> None:
 
 def test_history_marks_no_winner_over_a_dash() -> None:
     lost = Responses.from_frame(without(LOST, condition="stair", turn=3))
-    by_group = history.build(lost, LABELS, "m")
+    by_group = history.history(lost, LABELS, "m")
     assert by_group is not None
     marked = {
         (row.cells[0].text, row.cells[1].text): [cell.bold for cell in row.cells[3:]]
@@ -142,7 +142,7 @@ def test_history_marks_no_winner_over_a_dash() -> None:
 def test_the_pooled_history_marks_no_winner_over_a_dash() -> None:
     labels = Labels(mathematical=frozenset({"b"}))
     for frame, expected in ((LOST, True), (without(LOST, condition="stair", turn=3), False)):
-        pooled = history.build_pooled(Responses.from_frame(frame), labels)
+        pooled = history.pooled(Responses.from_frame(frame), labels)
         assert pooled is not None
         assert any(cell.bold for row in pooled.layout.rows for cell in row.cells) is expected
 
@@ -152,13 +152,13 @@ def test_the_best_of_several_needs_two_numbers() -> None:
     two = without(without(frame, condition="native", turn=3), condition="lora", turn=3)
     one = without(two, condition="stair", turn=3)
     for rows_of, expected in ((two, ["LoRA + STAIR"]), (one, [])):
-        table = lora.build_turns(Responses.from_frame(rows_of), LABELS)
+        table = accuracy.lora_turns(Responses.from_frame(rows_of), LABELS)
         assert table is not None
         # Avg@4 of T3.
         assert bold(cells(table), 2) == expected
 
 
-@pytest.mark.parametrize("build", [lora.build_turns, lora.build_comparison])
+@pytest.mark.parametrize("build", [accuracy.lora_turns, accuracy.lora_comparison])
 def test_a_condition_that_is_absent_as_a_whole_is_named_once(build: Build) -> None:
     """The reasons of other gaps are not crowded out by it."""
     frame = study(*PAIRS[:1], names=LORA).assign(model="qwen3-4b-instruct")

@@ -12,10 +12,9 @@ from stair.config.resolve import resolve
 from stair.method.controllers import Reflector
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
-from stair.paper.from_rows import tables_from
 from stair.paper.labels import Labels
 from stair.paper.registry import RUN_TABLES
-from stair.paper.stage import write
+from stair.paper.stage import tables_from, write
 from tests.paper.compiling import assert_clean, compiled, needs_latex
 from tests.paper.printed import PAPER_TABLES, Printed, printed
 from tests.statistics.paper_rows import rows_of_evaluation, shared_t1_rows, write_rows
@@ -40,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         drawn = Reflector.draw(CONTROLLED_LAYERS, shape.query_heads, shape.head_dim, seed=0)
         drawn.save(paths.weights(model, "stair"), architecture=shape)
     for name in ("controller_configuration", "evaluation_decoding"):
-        table = RUN_TABLES[name].build(config, paths, labels)
+        table = RUN_TABLES[name](config, paths, labels)
         write(table, labels, lambda suffix, name=name: folder / "out" / f"{name}{suffix}")  # type: ignore[misc]
     return folder / "out"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from stair.config.resolve import resolve
-from stair.paper.captions import figure_caption
 from stair.paper.labels import Labels
 from stair.paper.latex import escaped
-from stair.paper.paper_order import shown
+from stair.paper.paper_order import figure_caption, shown
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,9 +10,9 @@ import pandas as pd
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.paper.from_rows import tables_from
 from stair.paper.labels import Labels
-from stair.paper.tables.lora import build_comparison, trainable_parameters
+from stair.paper.stage import tables_from
+from stair.paper.tables.accuracy import lora_comparison, trainable_parameters
 from stair.paper.tables.table import gap_reasons
 from stair.records.manifest import manifest_path
 from stair.statistics.grid import Gap, Responses
@@ -59,7 +59,7 @@ def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
 def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
     responses = Responses.from_frame(rows_by_turn("tab:lora-turns"))
     (model,) = responses.models
-    table = build_comparison(responses, Labels(), {(model, "stair"): 192, (model, "lora"): 29_184})
+    table = lora_comparison(responses, Labels(), {(model, "stair"): 192, (model, "lora"): 29_184})
     assert table is not None
     counts = {value.condition: value.value for value in table.values if value.metric == "trainable parameters"}
     assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}

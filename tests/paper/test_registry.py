@@ -13,7 +13,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper import registry
 from stair.paper.labels import Labels
-from stair.paper.stage import assemble, build_figure, places_of
+from stair.paper.registry import Source
+from stair.paper.stage import assembled, build_figure, places_of
 from stair.paper.table_inputs import FIGURES, Place, evaluated_places, shared_t1_tables, tables, tables_of
 from stair.paper.tables import shared_t1
 from stair.pipeline.inputs import RuleInputs
@@ -30,14 +31,14 @@ def config() -> Config:
 
 
 def test_a_builder_gives_the_named_table_from_the_named_rows(config: Config) -> None:
-    responses, labels = Responses.from_frame(rows_of_evaluation()), Labels.of(config)
-    places = places_of(responses)
+    responses = Responses.from_frame(rows_of_evaluation())
+    source, places = Source(responses, Labels.of(config), config), places_of(responses)
     built = 0
     for name, shows in tables(config, places, responses.models).items():
-        table = assemble(name, responses, labels, config)
+        table = registry.table_builder(name)(assembled(source, shows))
         if table is not None:
             built += 1
-            assert (table.name, table.artifact) == (name, registry.table_builder(name).artifact)
+            assert table.name == name
             assert {Place(*key[:3]) for key in table.sources} <= set(shows(config, places)), name
     assert built == 13
 
@@ -70,7 +71,7 @@ def test_a_table_is_made_from_the_rows_that_it_shows(config: Config) -> None:
 def test_tables_of_the_shared_t1_are_made_from_its_own_rows(config: Config) -> None:
     folder = Path("shared_t1/qwen3.5-4b/aime2025")
     for name in shared_t1_tables(config):
-        assert registry.table_builder(name).artifact
+        assert registry.table_builder(name)
         files = made_from(config, name)["rows"]
         assert {file.parent for file in files} == {folder}
         conditions = {file.stem for file in files}

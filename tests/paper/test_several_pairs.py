@@ -10,7 +10,8 @@ import pytest
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import Row, markdown
-from stair.paper.tables import lora, shared_t1
+from stair.paper.table_inputs import LORA as LORA_CONDITIONS
+from stair.paper.tables import accuracy, shared_t1
 from stair.paper.tables.table import Table
 from stair.statistics.grid import Responses
 from tests.paper.compiling import assert_clean, compiled, needs_latex
@@ -36,7 +37,7 @@ def of_pair(model: str, benchmark: str, names: dict[str, str]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-LORA = {name: name for name in lora.SHOWN}
+LORA = {name: name for name in LORA_CONDITIONS}
 STUDY = {"native": "native", "lora": "direct_read", "lora_stair": "stair", "stair": "stair_prefix-2048"}
 
 
@@ -45,8 +46,8 @@ def made(name: str, pairs: tuple[tuple[str, str], ...]) -> Table:
     responses = Responses.from_frame(frame)
     lengths = frame.assign(bank_tokens=3_000)
     table = {
-        "lora_comparison": lambda: lora.build_comparison(responses, LABELS),
-        "lora_turns": lambda: lora.build_turns(responses, LABELS),
+        "lora_comparison": lambda: accuracy.lora_comparison(responses, LABELS),
+        "lora_turns": lambda: accuracy.lora_turns(responses, LABELS),
         "shared_t1": lambda: shared_t1.build(responses, LABELS),
         "bank_prefix_accuracy": lambda: shared_t1.build_prefixes(responses, lengths, LABELS),
     }[name]()

@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import Cell, Row, markdown, terminal
-from stair.paper.stage import assemble, write
-from stair.paper.tables import continuous_summary
-from stair.paper.tables.table import Table, nothing, number_cells
+from stair.paper.stage import build, write
+from stair.paper.tables import accuracy
+from stair.paper.tables.table import Table, best, nothing
 from stair.paper.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.values import Value
@@ -59,7 +60,7 @@ def rows(benchmark: str, correct: dict[tuple[str, int], int]) -> pd.DataFrame:
 
 
 def summary(*frames: pd.DataFrame) -> Table:
-    table = continuous_summary.build(Responses.from_frame(pd.concat(frames, ignore_index=True)), LABELS)
+    table = accuracy.summary(Responses.from_frame(pd.concat(frames, ignore_index=True)), LABELS)
     assert table is not None
     return table
 
@@ -165,7 +166,7 @@ def test_a_pooled_number_names_its_models_where_they_are_not_the_papers() -> Non
 def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -> None:
     """Rows with the paper's counts, through the run's labels: the CSV joins the paper's values as they are spelled."""
     config = resolve(ROOT, {"run": "paper"})
-    table = assemble("continuous_summary", Responses.from_frame(rows_of_evaluation()), Labels.of(config), config)
+    table = accuracy.summary(Responses.from_frame(rows_of_evaluation()), Labels.of(config))
     assert table is not None
     ours = pd.read_csv(io.StringIO(tidy_csv(table.artifact, table.values, Labels.of(config))), dtype={"group": str})
     paper = pd.read_csv(ROOT / "stair/paper/paper_values.csv", dtype={"value": str, "group": str})
@@ -183,27 +184,25 @@ def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -
 
 def test_a_table_that_is_not_known_names_those_that_are() -> None:
     config = resolve(ROOT, {"run": "tiny"})
-    responses = Responses.from_frame(rows("b", {}))
     with pytest.raises(ValueError, match=r"there is no table 'continuos' \(there are: continuous_summary"):
-        assemble("continuos", responses, LABELS, config)
+        build(config, RunPaths.of(config), "continuos")
 
 
 def test_no_rows_no_table() -> None:
     frame = rows("b", {})
     frame["condition"] = "another"
     only_one_turn = frame[frame["turn"] == 1].drop_duplicates(["problem_id", "sample"])
-    assert continuous_summary.build(Responses.from_frame(only_one_turn), LABELS) is None
+    assert accuracy.summary(Responses.from_frame(only_one_turn), LABELS) is None
 
 
 def test_marks_ignore_what_is_smaller_than_any_difference() -> None:
     column = {"a": 56.25, "b": 56.25 + 1e-12, "c": 56.24, "d": Gap("why")}
-    found = number_cells(column, ["a", "b", "c", "d"])
-    assert {key: cell.bold for key, cell in found.items()} == {"a": True, "b": True, "c": False, "d": False}
-    assert all(not cell.bold for cell in number_cells({"a": 1.0, "d": Gap("why")}, ["a", "d"]).values())
+    assert best(column) == {"a", "b"}
+    assert best({"a": 1.0, "d": Gap("why")}) == set()
 
 
 def test_a_key_without_a_label_stands_for_itself() -> None:
-    table = continuous_summary.build(Responses.from_frame(rows("b", {})), Labels())
+    table = accuracy.summary(Responses.from_frame(rows("b", {})), Labels())
     assert table is not None
     assert isinstance(table.layout.rows[0], Row)
     assert table.layout.rows[0].cells[0].text == "m"

@@ -12,7 +12,7 @@ from stair.config.paths import RunPaths
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import printed_values
 from stair.paper.labels import Labels
-from stair.paper.tables import text_numbers
+from stair.paper.tables import in_text
 from stair.paper.tidy import read_tidy, tidy_csv
 from stair.records.manifest import manifest_path
 from stair.statistics.grid import Gap
@@ -39,7 +39,7 @@ def test_they_join_with_the_papers(paper_frame: Frame, tmp_path: Path) -> None:
     paths.table("continuous_summary").parent.mkdir()
     shutil.copy(paper_frame.folder / "out/continuous_summary.csv", paths.table("continuous_summary"))
     labels = Labels.of(config)
-    values = [*text_numbers.training_numbers(config, paths), *text_numbers.gains(config, paths, labels)]
+    values = [*in_text.training_numbers(config, paths), *in_text.gains(config, paths, labels)]
     (tmp_path / "in_text.csv").write_text(tidy_csv("in_text", values, labels))
     ours = read_ours([tmp_path / "in_text.csv"], config)
     parts = ("app:method-gradients", "app:training-settings", "sec:continuous-results")
@@ -54,7 +54,7 @@ def test_without_training_problems_they_are_gaps(paper_frame: Frame, tmp_path: P
     paths = RunPaths(tmp_path)
     trained(paths)
     paths.cleaning("qwen3.5-4b").unlink()
-    values = list(text_numbers.training_numbers(paper_frame.config, paths))
+    values = list(in_text.training_numbers(paper_frame.config, paths))
     gaps = [value.model for value in values if isinstance(value.value, Gap)]
     assert gaps == ["qwen3.5-4b", "qwen3.5-4b"]
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from stair.paper.labels import Labels
-from stair.paper.stage import with_time_outs
-from stair.paper.tables import continuous_summary, history, lora, native_accuracy, shared_t1, turns, uncertainty
+from stair.paper.run_notes import with_time_outs
+from stair.paper.tables import accuracy, history, shared_t1, uncertainty
 from stair.paper.tables.table import Table, nothing
 from stair.statistics.grid import Responses
 from tests.paper.test_tables import rows
@@ -47,13 +47,13 @@ def tables(frame: pd.DataFrame, *, shared: bool) -> list[Table]:
         ]
     else:
         made = [
-            continuous_summary.build(responses, LABELS),
-            native_accuracy.build(responses, LABELS, "m", "b"),
-            history.build_pooled(responses, LABELS),
-            history.build(responses, LABELS, "m"),
-            turns.build(responses, LABELS, "m"),
-            lora.build_comparison(responses, LABELS),
-            lora.build_turns(responses, LABELS),
+            accuracy.summary(responses, LABELS),
+            history.transitions(responses, LABELS, "m", "b"),
+            history.pooled(responses, LABELS),
+            history.history(responses, LABELS, "m"),
+            accuracy.turns(responses, LABELS, "m"),
+            accuracy.lora_comparison(responses, LABELS),
+            accuracy.lora_turns(responses, LABELS),
             uncertainty.intervals(responses, LABELS),
             uncertainty.comparisons(responses, LABELS),
         ]

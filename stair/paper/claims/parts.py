@@ -11,8 +11,7 @@ from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
 from stair.paper import paper_labels
 from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
-from stair.paper.comparison.elsewhere import elsewhere
-from stair.paper.comparison.ours import Ours
+from stair.paper.comparison.ours import Ours, elsewhere
 from stair.paper.comparison.printed import Place
 from stair.paper.labels import Labels
 from stair.statistics.effects import (

@@ -1,38 +1,129 @@
-"""The claims stage: the paper's claims on a run, or on a folder of scored rows."""
+"""The claims stage: the paper's claims on a run, or on a folder of scored rows; claims.csv and the short table of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
-from stair.paper.claims.claims_csv import claims_csv, claims_layout, read_claim_lines
+from stair.config.paths import RunPaths
 from stair.paper.claims.parts import Evidence, parts_of
-from stair.paper.claims.statements import read_claims
-from stair.paper.claims.verdicts import Judged, judge
-from stair.paper.comparison.comparison_csv import structure_line
+from stair.paper.claims.statements import paper_effects, read_claims
+from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.run_facts import stand_ins
-from stair.paper.comparison.stage import read_responses
-from stair.paper.layout import Layout, markdown
-from stair.paper.table_inputs import evaluated_places, reported_values
+from stair.paper.comparison.stage import structure_line
+from stair.paper.layout import DASH, Cell, Layout, Row, markdown, plain_header, signed
+from stair.paper.rows import read_rows, scored_files
+from stair.paper.table_inputs import reported_values
 from stair.records.files import write_text
+from stair.records.text_tables import csv_table
+from stair.statistics.effects import Effect
+from stair.statistics.grid import Gap
+
+COLUMNS = (
+    *("claim", "title", "section", "quote", "part", "verdict", "effect", "low", "high", "unit", "p", "problems"),
+    *("problems_to_decide", "samples_to_decide", "times_to_decide", "seeds", "seeds_as_stated"),
+    *("parts", "parts_as_stated", "paper", "paper_low", "paper_high", "reason"),
+)
+Line = dict[str, str]
+
+
+def claims_csv(judged: Sequence[Judged], note: str) -> str:
+    """A line for each claim (`part` is empty; the effect is the joint one of its parts), and one for each of its parts.
+
+    `note` ends every reason: it says where models or data are not the paper's.
+    """
+    lines = [line for each in judged for line in _lines(each)]
+    for line in lines:
+        line["reason"] = "; ".join(filter(None, (line["reason"], note)))
+    return csv_table(COLUMNS, ([line.get(column, "") for column in COLUMNS] for line in lines))
+
+
+def _lines(judged: Judged) -> Iterator[Line]:
+    claim = judged.claim
+    names = {"claim": str(claim.number), "title": claim.title, "section": claim.section}
+    names["quote"] = " [...] ".join(claim.quotes)
+    whole = {"verdict": judged.verdict, "reason": judged.reason, **_numbers(judged.joint, judged.unit)}
+    whole |= {"parts": str(len(judged.parts)), "parts_as_stated": str(judged.as_stated)}
+    if (paper := paper_effects().get(claim.number)) is not None:
+        ends = {"estimate": "paper", "low": "paper_low", "high": "paper_high"}
+        whole |= {"unit": paper.unit, **{name: f"{getattr(paper.joint, end):g}" for end, name in ends.items()}}
+    yield names | whole
+    for part, verdict in zip(judged.parts, judged.verdicts, strict=True):
+        line = {"part": part.name, "verdict": verdict, "reason": part.gap, **_numbers(part.effect, part.unit)}
+        yield names | line | {"parts": "1", "parts_as_stated": str(int(part.as_stated))}
+
+
+def _numbers(effect: Effect | Gap | None, unit: str) -> Line:
+    """An effect with its interval, unit and sizes; empty if it was not run, without ends if these are unknown."""
+    if effect is None or isinstance(effect, Gap):
+        return {}
+    interval, seeds = effect.interval, effect.seeds
+    numbers: dict[str, float | None] = {"effect": interval.estimate, "low": interval.low, "high": interval.high}
+    numbers |= {"p": effect.p_value, "problems": effect.problems, "problems_to_decide": effect.deciding}
+    numbers |= {"samples_to_decide": effect.deciding_samples, "times_to_decide": effect.deciding_factor}
+    if seeds:
+        numbers |= {"seeds": len(seeds), "seeds_as_stated": sum(each > 0.0 for each in seeds)}
+    known = {name: number for name, number in numbers.items() if number is not None and isfinite(number)}
+    return {"unit": unit} | {name: f"{number:.12g}" for name, number in known.items()}
+
+
+def read_claim_lines(path: Path) -> list[Line]:
+    """The lines of claims.csv that stand for whole claims."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [line for line in csv.DictReader(file) if not line["part"]]
+
+
+def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | None = None) -> Layout:
+    """A short table: number, claim, verdict, the weakest part's effect, and the problems that would decide it."""
+    rows = []
+    for line in lines:
+        verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
+        effect = shown_effect(line)
+        decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
+        if line["times_to_decide"]:
+            decides = f"×{float(line['times_to_decide']):.2g}"
+        parts = f"{line['parts_as_stated']}/{line['parts']}"
+        rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, parts, decides))))
+    return Layout(
+        "claims",
+        "The paper's claims on this run. Effect: the mean over a claim's parts, and how many have the stated sign. Decides: "
+        "problems that would show it, or times as many histories or problems (×).",
+        plain_header("#", "Claim", "Verdict", "Effect", "Parts", "Decides"),
+        tuple(rows),
+        tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
+        columns="lllrrr",
+    )
+
+
+def shown_effect(line: Mapping[str, str], column: str = "effect") -> str:
+    """An effect of a line with its unit, as tables print it."""
+    unit = {STANDARD_ERRORS: "SE"}.get(line["unit"], line["unit"])
+    return f"{_signed(float(line[column]))} {unit}".rstrip() if line[column] else DASH
+
+
+def shown_interval(line: Mapping[str, str], low: str = "low", high: str = "high") -> str:
+    """The interval in these columns; empty without one."""
+    return f"[{_signed(float(line[low]))}, {_signed(float(line[high]))}]" if line[low] and line[high] else ""
+
+
+def _signed(value: float) -> str:
+    """Two digits, or three significant ones of a small number."""
+    return signed(value) if abs(value) >= 0.1 or value == 0.0 else f"{value:+.3g}".replace("-", "−")
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:
     """Every claim on a run, from the files of its tables, figures and scored rows."""
-    study, files = shared_t1(config, paths)
-    rows = [paths.scored(*place) for place in evaluated_places(config)]
-    shared = [files.scored(*place) for place in evaluated_places(study)]
-    return of_files(config, reported_values(config, paths), rows, shared)
+    return of_files(config, reported_values(config, paths), *scored_files(config, paths))
 
 
-def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Judged]:
+def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], shared: Sequence[Path]) -> list[Judged]:
     """Every claim; the arguments are those of the comparison."""
-    evidence = Evidence(
-        config, read_responses(config, rows)[0], read_responses(config, shared)[0], read_ours(values, config)
-    )
+    responses, study = (read_rows(files, config)[0] for files in (rows, shared))
+    evidence = Evidence(config, responses, study, read_ours(values, config))
     return [judge(claim, parts_of(claim, evidence)) for claim in read_claims()]
 
 

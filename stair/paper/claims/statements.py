@@ -1,8 +1,10 @@
-"""The paper's claims as `claims.yaml` states them."""
+"""The paper's claims as `claims.yaml` states them, and the paper's effects of those about response rows."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +13,7 @@ import yaml
 from pydantic import Field, TypeAdapter
 
 from stair.config.field_types import Key, Keys, Positive, Strict, Text, Texts
+from stair.statistics.intervals import Interval
 
 STATEMENTS = Path(__file__).with_name("claims.yaml")
 
@@ -104,3 +107,32 @@ class Claim(Strict):
 def read_claims() -> list[Claim]:
     """The claims of `claims.yaml`, in their order."""
     return TypeAdapter(list[Claim]).validate_python(yaml.safe_load(STATEMENTS.read_text(encoding="utf-8")))
+
+
+PAPER_EFFECTS = Path(__file__).with_name("paper_effects.csv")
+
+
+@dataclass(frozen=True)
+class PaperEffects:
+    """A claim's effects on the paper's counts."""
+
+    joint: Interval
+    unit: str
+    parts: tuple[float, ...]
+    """In the order of `parts_of`."""
+
+
+def paper_effects() -> dict[int, PaperEffects]:
+    """By the claim's number. The estimates follow from the paper's printed counts.
+
+    The paper prints no joint interval. `benchmarks/claims.py` estimates one from simulated rows (docs/comparison.md).
+    """
+    with open(PAPER_EFFECTS, encoding="utf-8", newline="") as file:
+        return {
+            int(row["claim"]): PaperEffects(
+                Interval(*(float(row[name]) for name in ("effect", "low", "high"))),
+                row["unit"],
+                tuple(map(float, row["parts"].split())),
+            )
+            for row in csv.DictReader(file)
+        }

@@ -8,10 +8,8 @@ from enum import StrEnum
 from math import sqrt
 
 from stair.paper import paper_labels
-from stair.paper.comparison.elsewhere import elsewhere
-from stair.paper.comparison.kinds import EXACT, SAMPLED, Kind
-from stair.paper.comparison.ours import Ours
-from stair.paper.comparison.printed import Place, Printed
+from stair.paper.comparison.ours import Ours, elsewhere
+from stair.paper.comparison.printed import EXACT, SAMPLED, Kind, Place, Printed
 from stair.statistics.paired import FALSE_DISCOVERIES, false_discoveries
 from stair.statistics.printed_comparison import Key, Spread, replication
 

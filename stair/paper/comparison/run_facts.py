@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from stair.config.model import Config
 from stair.paper import paper_labels
-from stair.paper.comparison.kinds import SAMPLED, kind_of
-from stair.paper.comparison.printed import Place
+from stair.paper.comparison.printed import SAMPLED, Place, kind_of
 from stair.stages.data.cleaning_steps import BENCHMARK_PROBLEMS
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE

@@ -1,38 +1,32 @@
-"""The comparison stage: the tables and figures of a run, or of a folder of scored rows, beside the paper's values."""
+"""The comparison stage: tables and figures of a run, or of a folder of scored rows, beside the paper's values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import pandas as pd
-
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
-from stair.paper.comparison.compared import Compared, Known, compare
-from stair.paper.comparison.comparison_csv import comparison_csv, summary
+from stair.config.paths import RunPaths
+from stair.paper.comparison.compared import Compared, Known, Verdict, compare
 from stair.paper.comparison.ours import read_ours
-from stair.paper.comparison.printed import printed_values
+from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
-from stair.paper.from_rows import read_rows
 from stair.paper.labels import Labels
-from stair.paper.missing import missing_reasons
-from stair.paper.table_inputs import evaluated_places, reported_values
-from stair.paper.tables.lora import BASES
+from stair.paper.rows import read_rows, scored_files
+from stair.paper.table_inputs import reported_values
+from stair.paper.tables.accuracy import BASES
 from stair.records.files import write_text
-from stair.statistics.grid import Responses
+from stair.records.text_tables import csv_table, markdown_table
 from stair.statistics.printed_comparison import replication_spreads, shared_t1_spreads, truncated_spreads
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:
     """Every printed value beside the run's, from the files of its tables, figures and scored rows."""
-    study, files = shared_t1(config, paths)
-    rows = [paths.scored(*place) for place in evaluated_places(config)]
-    shared = [files.scored(*place) for place in evaluated_places(study)]
-    return of_files(config, reported_values(config, paths), rows, shared)
+    return of_files(config, reported_values(config, paths), *scored_files(config, paths))
 
 
-def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], shared: Iterable[Path]) -> list[Compared]:
+def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], shared: Sequence[Path]) -> list[Compared]:
     """Every printed value beside those of tidy CSVs.
 
     Args:
@@ -40,8 +34,8 @@ def of_files(config: Config, values: Iterable[Path], rows: Iterable[Path], share
         rows: the evaluation's scored rows, from which intervals of sampled numbers follow.
         shared: scored rows of the study with a shared T1 history.
     """
-    responses, _ = read_responses(config, rows)
-    study, frame = read_responses(config, shared)
+    responses, _ = read_rows(rows, config)
+    study, frame = read_rows(shared, config)
     facts, labels = RunFacts(config, responses, study), Labels.of(config)
     pooled = [key for key, item in config.benchmarks.items() if item.mathematical]
     known = Known(
@@ -60,11 +54,63 @@ def write(compared: list[Compared], config: Config, path: Path) -> None:
     write_text(path.with_suffix(".md"), summary(compared, stand_ins(config), config.note))
 
 
-def read_responses(config: Config, files: Iterable[Path]) -> tuple[Responses, pd.DataFrame]:
-    """Scored rows as grids, and as they are; no files give neither."""
-    files = list(files)
-    if not files:
-        return Responses({}, config.evaluation.samples, {}), pd.DataFrame()
-    rows = read_rows(files, config)
-    reasons = missing_reasons(files)
-    return Responses.from_frame(rows, samples=config.evaluation.samples, reasons=reasons), rows
+COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
+_WORST, _REASONS = 10, 8
+
+
+def comparison_csv(compared: Sequence[Compared]) -> str:
+    """One line for each printed value. Numbers that do not apply are empty."""
+    return csv_table(COLUMNS, map(_line, compared))
+
+
+def _line(each: Compared) -> list[str]:
+    numbers = (each.ours, each.low, each.high, each.difference, each.p_value)
+    printed = each.printed
+    return [*printed.place, printed.kind, printed.text, *map(_number, numbers), each.verdict, each.reason]
+
+
+def _number(value: float | None) -> str:
+    # Twelve digits: more than a difference of two decimal numbers has, fewer than binary floating point adds.
+    return "" if value is None else f"{value:.12g}"
+
+
+def summary(compared: Sequence[Compared], stand_ins: Sequence[str], note: str | None = None) -> str:
+    """Counts by kind and verdict, the worst differences, and why values were not run."""
+    lines = ["# The run beside the paper", ""]
+    if stand_ins:
+        lines += [structure_line(stand_ins), ""]
+    counts = Counter((each.printed.kind, each.verdict) for each in compared)
+    rows = [[kind, *(str(counts[kind, verdict] or "") for verdict in Verdict)] for kind in Kind]
+    rows.append(["all", *(str(sum(counts[kind, verdict] for kind in Kind) or "") for verdict in Verdict)])
+    lines += markdown_table(["kind", *Verdict], rows)
+    different = [each for each in compared if each.verdict is Verdict.DIFFERS]
+    if different:
+        lines += ["", f"The {min(_WORST, len(different))} worst of {len(different)} differences, by p:", ""]
+        worst = sorted(different, key=lambda each: (each.p_value is not None, each.p_value or 0.0))[:_WORST]
+        header = ["where", "paper", "ours", "difference", "p"]
+        lines += markdown_table(header, [_worst_row(each) for each in worst])
+    missing = Counter(each.reason for each in compared if each.verdict is Verdict.NOT_RUN)
+    if missing:
+        lines += ["", "Not run:", ""]
+        lines += [f"- {count} values: {reason}" for reason, count in missing.most_common(_REASONS)]
+        if len(missing) > _REASONS:
+            rest = sum(missing.values()) - sum(count for _, count in missing.most_common(_REASONS))
+            lines.append(f"- {rest} values: {len(missing) - _REASONS} other reasons; see the column `reason`")
+    lines += ["", "`comparison.csv` has every value. The method: docs/comparison.md."]
+    if note:
+        lines += ["", note]
+    return "\n".join(lines) + "\n"
+
+
+def structure_line(stand_ins: Sequence[str]) -> str:
+    """One line on a run whose models or data stand for the paper's."""
+    more = f" and {len(stand_ins) - 1} more" if len(stand_ins) > 1 else ""
+    return f"Compared by structure only, where models or data are not the paper's: {stand_ins[0]}{more}."
+
+
+def _worst_row(each: Compared) -> list[str]:
+    place = each.printed.place
+    where = ", ".join(part for part in (*place[:-1],) if part)
+    assert each.ours is not None and each.difference is not None
+    p_value = "" if each.p_value is None else f"{each.p_value:.2g}"
+    return [where, each.printed.text, f"{each.ours:.6g}", f"{each.difference:+.4g}", p_value]

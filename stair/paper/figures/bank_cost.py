@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.figures.figure import Figure
-from stair.paper.figures.style import DASHES, INK, MUTED, RULE, SERIES, TEXT_WIDTH, THIN, Foot, styled
+from stair.paper.figures.figure import Figure, canvas
+from stair.paper.figures.style import DASHES, INK, MUTED, RULE, SERIES, THIN
 from stair.paper.labels import Labels
 from stair.paper.table_inputs import BANK_COST_FIGURE
 from stair.stages.runtime.repetitions import Line, median_over_histories, read_lines, selected
@@ -17,10 +17,10 @@ from stair.statistics.values import Value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_HEIGHT = 158.4
 _READS = {"fast-serial": "STAIR, fast read", "printed-serial": "STAIR, equations as printed"}
 _METRICS = (("transfer", "transfer_s", 1e-3, "ms"), ("prefill", "prefill_s", 1e-3, "ms"),
             ("peak memory", "peak_bytes", 2.0**30, "GiB"), ("bank size", "kv_bytes", 2.0**20, "MiB"))  # fmt: skip
-_ARTIFACT = "fig:bank-cost"
 
 
 def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
@@ -33,11 +33,9 @@ def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
     values = list(_values(model, lines))
     shape = lines[0].shape if lines else ""
     grown = selected(lines, part="growth")
-    foot = Foot(_notes(lines, shape, labels))
-    height = 2.2 + foot.height
-    with styled() as pyplot:
-        drawing, axes = pyplot.subplots(1, 3 if grown else 2, figsize=(TEXT_WIDTH, height), layout="constrained")
-        drawing.get_layout_engine().set(rect=(0, foot.height / height, 1, 1 - foot.height / height), wspace=0.06)
+    with canvas(_HEIGHT, _notes(lines, shape, labels), charts=_HEIGHT) as (drawing, _):
+        axes = drawing.subplots(1, 3 if grown else 2)
+        drawing.get_layout_engine().set(wspace=0.06)
         for axis, name, size in ((axes[0], "prefill_s", 1e-3), (axes[1], "peak_bytes", 2.0**30)):
             native = median_over_histories(selected(lines, part="curve", row="native"), name)
             if native is not None:
@@ -67,9 +65,7 @@ def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
             drawing.legend(handles, names, loc="outside upper center", ncols=3, handlelength=2.6)
         else:
             axes[0].text(0.5, 0.5, "not measured", transform=axes[0].transAxes, ha="center", color=INK)
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    return Figure(f"{BANK_COST_FIGURE}{model}", _ARTIFACT, tuple(values), drawing)
+    return Figure(f"{BANK_COST_FIGURE}{model}", tuple(values), drawing)
 
 
 def _values(model: str, lines: Sequence[Line]) -> list[Value]:

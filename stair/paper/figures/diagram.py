@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import (
     BODY,
     COLOURS,
@@ -18,9 +19,12 @@ from stair.paper.figures.style import (
     TINY,
     text_width,
 )
+from stair.paper.labels import Labels
+from stair.statistics.values import Value
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
 Point = tuple[float, float]
 
@@ -31,14 +35,20 @@ _PAD = 2.5
 _SMALLEST = 4.5
 
 
+def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> Axes:
+    """Axes at a place in points from the figure's lower left corner."""
+    across, up = drawing.get_size_inches() * 72
+    axes: Axes = drawing.add_axes((x / across, y / up, width / across, height / up))
+    return axes
+
+
 class Diagram:
     """A plane of `width` x `height` points over the full width of a figure; the origin is at the lower left."""
 
-    def __init__(self, drawing: Figure, bottom: float, height: float) -> None:
+    def __init__(self, drawing: Drawing, bottom: float, height: float) -> None:
         """`bottom`, in points, is where the plane begins above the figure's lower edge."""
         self.width, self.height = TEXT_WIDTH * 72, height
-        whole = drawing.get_size_inches()[1] * 72
-        self.axes = drawing.add_axes((0, bottom / whole, 1, height / whole))
+        self.axes = place(drawing, 0, bottom, self.width, height)
         self.axes.set(xlim=(0, self.width), ylim=(0, height))
         self.axes.axis("off")
 
@@ -71,6 +81,12 @@ class Diagram:
             va="baseline" if one else "center",
             linespacing=1.1,
         )
+
+    def note(
+        self, x: float, y: float, text: str, *, colour: str = MUTED, align: str = "left", room: float | None = None
+    ) -> None:
+        """Small type."""
+        self.text(x, y, text, size=TINY, colour=colour, align=align, room=room)
 
     def title(self, x: float, y: float, letter: str, text: str) -> None:
         """A panel's letter and title."""
@@ -159,6 +175,38 @@ class Diagram:
                     room=width - 3,
                 )
         self.rule((x, y - height), (x + sum(widths), y - height))
+
+
+def schematic(
+    name: str,
+    labels: Labels,
+    panels: Sequence[tuple[float, Callable[[Diagram, float], Iterable[Value]]]],
+    columns: Mapping[str, float],
+    rows: Sequence[Sequence[str]],
+    numbers: Mapping[str, Mapping[str, float]],
+) -> Figure:
+    """A figure of STAIR's controllers: panels from top to bottom, below them a table of the models.
+
+    Args:
+        name: the figure's.
+        labels: the run's labels.
+        panels: each one's height in points, and what draws it above a height and gives the numbers that it shows.
+        columns: the table's headings and their widths.
+        rows: the table's.
+        numbers: the table's numbers by model and metric.
+    """
+    table = table_row() * (len(rows) + 1) + 6
+    base = sum(height for height, _ in panels) + table
+    values: list[Value] = []
+    with canvas(base, labels.notes) as (drawing, foot):
+        plane = Diagram(drawing, foot, base)
+        for height, draw in panels:
+            base -= height
+            values += draw(plane, base)
+        plane.table(2, table - 2, list(columns.values()), [list(columns), *rows])
+    for model, of_model in numbers.items():
+        values += [Value(model, "", "stair", "", "", metric, number, "") for metric, number in of_model.items()]
+    return Figure(name, tuple(values), drawing)
 
 
 def table_row() -> float:

@@ -1,15 +1,17 @@
-"""What every figure is: the numbers that are drawn, and the drawing in PDF and PNG."""
+"""What every figure is: the numbers that are drawn, and the drawing with its notes, in PDF and PNG."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stair.paper.figures.style import styled
+from stair.paper.figures.style import MUTED, TEXT_WIDTH, TINY, styled, wrapped
 from stair.paper.labels import Labels
+from stair.paper.paper_labels import artifact
 from stair.paper.tidy import tidy_csv
 from stair.records.files import replacing, write_text
 from stair.statistics.values import Value
@@ -23,11 +25,36 @@ class Figure:
     """A finished figure."""
 
     name: str
-    artifact: str
     values: tuple[Value, ...]
     drawing: Drawing
     columns: tuple[str, ...] = ()
     """Further columns of the CSV: attributes of the values."""
+
+    @property
+    def artifact(self) -> str:
+        """The paper's label."""
+        return artifact(self.name)
+
+
+@contextmanager
+def canvas(height: float, notes: Iterable[str], charts: float | None = None) -> Iterator[tuple[Drawing, float]]:
+    """A drawing as wide as the text, with notes at its foot and `height` points above them.
+
+    Gives the drawing and the points that the notes take. With `charts`, matplotlib lays axes out in so many points
+    above the notes.
+    """
+    lines = wrapped(notes, TEXT_WIDTH * 72 - 4, TINY)
+    foot = len(lines) * TINY * 1.25 + 5 if lines else 0.0
+    whole = height + foot
+    with styled() as pyplot:
+        drawing = pyplot.figure(figsize=(TEXT_WIDTH, whole / 72), layout=None if charts is None else "constrained")
+        if charts is not None:
+            drawing.get_layout_engine().set(rect=(0, foot / whole, 1, charts / whole))
+        yield drawing, foot
+        if lines:
+            style = {"fontsize": TINY, "color": MUTED, "linespacing": 1.05, "va": "bottom"}
+            drawing.text(2 / (TEXT_WIDTH * 72), 3 / whole, "\n".join(lines), **style)
+        pyplot.close(drawing)
 
 
 def write(figure: Figure, labels: Labels, path: Callable[[str], Path]) -> None:

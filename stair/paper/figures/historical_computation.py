@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from stair.paper import paper_labels
-from stair.paper.figures.diagram import CURRENT, FROZEN, PLAIN, Diagram
+from stair.paper.figures.diagram import CURRENT, FROZEN, PLAIN, Diagram, place
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.replay_panels import (
     WORDS,
     draw_layers,
-    foot_of,
     group_legend,
     layer_axis,
     not_computable,
     panel_title,
-    place,
+    panels,
     say_missing,
 )
 from stair.paper.figures.style import (
@@ -28,11 +26,9 @@ from stair.paper.figures.style import (
     SERIES,
     SHUFFLED,
     SMALL,
-    TEXT_WIDTH,
     THIN,
     TINY,
     mark_layer,
-    styled,
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
@@ -82,12 +78,9 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         *(f"D: {labels.model(model)}, {labels.benchmark(benchmark)}." for model, benchmark in others),
         *(f"Not computed: {reason}." for reason in gap_reasons(transitions)),
     ]
-    foot = foot_of(numbers, shown, labels, notes, draws_intervals=True)
-    legend = foot.height * 72 + 3
-    lower = legend + 38
-    upper = lower + _PANEL + 30
-    with styled() as pyplot:
-        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (upper + _TOP) / 72))
+    with panels(71 + _PANEL + _TOP, numbers, shown, labels, notes, intervals=True) as (drawing, foot):
+        lower = foot + 41
+        upper = lower + _PANEL + 30
         plane = Diagram(drawing, upper, _TOP)
         _crossing(plane, numbers, labels, sizes, energies)
         answers = place(drawing, 306, upper + 14, 84, _TOP - 30)
@@ -112,11 +105,9 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         axes[1].yaxis.set_major_formatter(FuncFormatter(lambda norm, _: f"{norm:g}"))
         axes[1].yaxis.set_minor_locator(NullLocator())
         axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
-        _legend(drawing, legend)
-        foot.draw(drawing)
-        pyplot.close(drawing)
+        _legend(drawing, foot + 3)
     values = [*(numbers.value(each) for each in shown), *(_placed(each) for each in transitions)]
-    return Figure("historical_computation", paper_labels.HISTORICAL_COMPUTATION, tuple(values), drawing, COLUMNS)
+    return Figure("historical_computation", tuple(values), drawing, COLUMNS)
 
 
 # ---------------------------------------------------------------- A
@@ -166,13 +157,13 @@ def _crossing(
 def _energy(plane: Diagram, x: float, numbers: ReplayNumbers, energies: Mapping[tuple[str, str], Statistic]) -> None:
     top, width = plane.height, 108.0
     plane.text(x, top - 24, "$d(x,H)=\\mu+a(x)+b(H)+e(x,H)$", size=SMALL, align="left", room=width)
-    plane.text(x, top - 35, "additive effects + interaction", size=TINY, colour=MUTED, align="left")
-    plane.text(x, top - 46, f"share of energy, layer {numbers.analysis.reported_layer}:", size=TINY, align="left")
+    plane.note(x, top - 35, "additive effects + interaction")
+    plane.note(x, top - 46, f"share of energy, layer {numbers.analysis.reported_layer}:", colour=INK)
     for number, group in enumerate(GROUPS, start=1):
         y = top - 46 - number * 27 + 4
         parts = [energies[part, group].value for part in _PARTS]
         if any(part is None for part in parts):
-            plane.text(x, y + 5, f"group {number}: not computable", size=TINY, colour=MUTED, align="left")
+            plane.note(x, y + 5, f"group {number}: not computable")
             continue
         known = [part for part in parts if part is not None]
         additive = sum(known[:-1])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from stair.paper import paper_labels
+from stair.paper.figures.diagram import place
 from stair.paper.figures.figure import Figure
-from stair.paper.figures.replay_panels import foot_of, group_legend, panel_title, place, say_missing
+from stair.paper.figures.replay_panels import figure_of, group_legend, panel_title, panels, say_missing
 from stair.paper.figures.style import GROUPS as STYLES
-from stair.paper.figures.style import MATCHED, SHUFFLED, TEXT_WIDTH, THIN, styled
+from stair.paper.figures.style import MATCHED, SHUFFLED, TEXT_WIDTH, THIN
 from stair.paper.labels import Labels
-from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
+from stair.paper.replay_numbers import GROUPS, ReplayNumbers
 from stair.stages.replay.analysis.statistics_table import Quantity
 
 _TITLES = {"interaction": "Original coordinates", "whitened interaction": "Shared whitening"}
@@ -28,14 +28,11 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
         for group in GROUPS
     }
     shown = [each for curve in curves.values() for each in curve]
-    foot = foot_of(numbers, shown, labels)
-    bottom = foot.height * 72 + 16
-    with styled() as pyplot:
-        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (bottom + 24 + _HEIGHT + 18) / 72))
+    with panels(58 + _HEIGHT, numbers, shown, labels) as (drawing, foot):
         gap, left = 14.0, 32.0
         width = (TEXT_WIDTH * 72 - left - 6 - gap) / 2
         for column, (view, title) in enumerate(_TITLES.items()):
-            axes = place(drawing, left + column * (width + gap), bottom + 24, width, _HEIGHT)
+            axes = place(drawing, left + column * (width + gap), foot + 40, width, _HEIGHT)
             for quantity, colour in _QUANTITIES.items():
                 for number, group in enumerate(GROUPS):
                     curve = zip(sizes, curves[view, quantity, group], strict=True)
@@ -50,8 +47,5 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
             if column == 0:
                 axes.set_ylabel("Overlap (%)")
         names = ((MATCHED, "matched problems"), (SHUFFLED, "Question-identity shuffle"))
-        group_legend(drawing, foot.height * 72 + 3, more=[Patch(color=colour, label=name) for colour, name in names])
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    values = tuple(numbers.value(each) for each in shown)
-    return Figure("neighborhood", paper_labels.NEIGHBORHOOD, values, drawing, COLUMNS)
+        group_legend(drawing, foot + 3, more=[Patch(color=colour, label=name) for colour, name in names])
+    return figure_of("neighborhood", numbers, shown, drawing)

@@ -6,35 +6,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stair.core import TURNS
-from stair.paper import paper_labels
 from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, PLAIN, Diagram, count, table_row
-from stair.paper.figures.figure import Figure
+from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import (
     COLOURS,
     INK,
-    MUTED,
     SMALL,
-    TEXT_WIDTH,
     THICK,
     THIN,
     TINY,
-    Foot,
-    styled,
     text_width,
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
-from stair.paper.tables.table import SHOWN, benchmark_title, by_place, notes
+from stair.paper.table_inputs import MAIN as SHOWN
+from stair.paper.tables.table import benchmark_title, notes, score
 from stair.statistics import context_sizes
 from stair.statistics.grid import Gap, Responses
-from stair.statistics.metrics import MEAN, REFERENCE, turn_metrics
+from stair.statistics.metrics import MEAN, REFERENCE
 from stair.statistics.values import Value
 
 _LATER = tuple(f"T{turn}" for turn in range(2, TURNS + 1))
 _LAST = _LATER[-1]
 _EARLIER = f"T1–T{TURNS - 1}"
-_ROW = 1.5
-"""Inches of a row of bar charts."""
+_ROW = 108.0
+"""Points of a row of bar charts."""
 
 Sizes = Mapping[tuple[str, str, str, str], float]
 """Tokens that a turn is given, by (model, condition, turn, metric)."""
@@ -53,21 +49,16 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
     bars = list(_bars(responses, models))
     values += bars
     shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
-    foot = Foot(notes(labels, responses, bars, shown))
-    rows = -(-len(models) // 2)
+    charts = _ROW * -(-len(models) // 2)
     top = _HEADER + 133 + table_row() * (len(models) + 1)
-    height = top / 72 + _ROW * rows + foot.height
-    with styled() as pyplot:
-        drawing = pyplot.figure(figsize=(TEXT_WIDTH, height), layout="constrained")
-        plane = Diagram(drawing, height * 72 - top, top)
+    with canvas(charts + top, notes(labels, responses, bars, shown), charts) as (drawing, foot):
+        plane = Diagram(drawing, foot + charts, top)
         _legend(plane, f"Avg@{responses.samples}", labels)
         _session(plane, 2)
         _condition(plane, 138, "b", "native", known, labels, models)
         _condition(plane, 272, "c", "stair", known, labels, models)
-        _charts(drawing, (foot.height / height, 1 - top / 72 / height), bars, responses, labels, models)
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    return Figure("overview", paper_labels.OVERVIEW, tuple(values), drawing)
+        _charts(drawing, bars, responses, labels, models)
+    return Figure("overview", tuple(values), drawing)
 
 
 # ---------------------------------------------------------------- (a) to (c)
@@ -96,13 +87,14 @@ def _session(plane: Diagram, x: float) -> None:
         plane.box(
             *(x + 62, y, 60, height, "?" if last else "reasoning, answer"), fill=PLAIN if last else FROZEN, dashed=last
         )
-    plane.text(
-        x, top - 113, f"{_EARLIER}: earlier problems, with visible", size=TINY, colour=MUTED, align="left", room=_WIDTH
-    )
-    plane.text(
-        x, top - 121, "reasoning and answers (as in Instruct)", size=TINY, colour=MUTED, align="left", room=_WIDTH
-    )
-    plane.text(x, top - 129, f"{_LAST}: a new, independent problem", size=TINY, colour=MUTED, align="left", room=_WIDTH)
+    for line, text in enumerate(
+        (
+            f"{_EARLIER}: earlier problems, with visible",
+            "reasoning and answers (as in Instruct)",
+            f"{_LAST}: a new, independent problem",
+        )
+    ):
+        plane.note(x, top - 113 - 8 * line, text, room=_WIDTH)
 
 
 def _condition(
@@ -127,7 +119,7 @@ def _condition(
             bold=last,
         )
     answer = x + TURNS * cell
-    plane.text(x, text - 6, "visible conversation, processed anew", size=TINY, colour=MUTED, align="left", room=_WIDTH)
+    plane.note(x, text - 6, "visible conversation, processed anew", room=_WIDTH)
     plane.box(x, model, TURNS * cell - 2, 16, "prefill", fill=FROZEN)
     plane.box(answer + 2, model, cell - 2, 16, "decode", fill=FROZEN, size=TINY)
     middle = x + (TURNS * cell - 2) / 2
@@ -135,25 +127,17 @@ def _condition(
     plane.arrow((answer - 2, model + 8), (answer + 2, model + 8), line=THIN)
     plane.arrow((answer + 2 + (cell - 2) / 2, model + 16), (answer + 2 + (cell - 2) / 2, upper + 1))
     plane.box(answer + 2, upper + 1, cell - 2, 14, "answer", size=TINY, dashed=True)
-    plane.text(x + 3, text + 22.5, "weights fixed", size=TINY, colour=MUTED, align="left")
+    plane.note(x + 3, text + 22.5, "weights fixed")
     if reads:
         wide = cell * 0.75
         for turn in range(1, TURNS):
             plane.box(x + 24 + (turn - 1) * wide, upper + 1, wide, 14, f"T{turn}", fill=BANK, size=TINY)
-        plane.text(x, upper + 8, "K/V\nbank", size=TINY, align="left")
+        plane.note(x, upper + 8, "K/V\nbank", colour=INK)
         plane.arrow((middle, upper + 1), (middle, model + 16), colour=COLOURS["stair"], line=THICK)
-        plane.text(
-            middle + 4,
-            upper - 9,
-            "changed read,\nprefill only",
-            size=TINY,
-            colour=COLOURS["stair"],
-            align="left",
-            room=44,
-        )
+        plane.note(middle + 4, upper - 9, "changed read,\nprefill only", colour=COLOURS["stair"], room=44)
         what, metric = "Bank entries (median)", context_sizes.BANK
     else:
-        plane.text(middle, upper + 8, "no bank: history is read\nas text alone", size=TINY, colour=MUTED)
+        plane.note(middle, upper + 8, "no bank: history is read\nas text alone", align="center")
         what, metric = "Prompt tokens (median)", context_sizes.PROMPT
     rows = [(labels.model(m), *(_tokens(sizes.get((m, condition, turn, metric))) for turn in _LATER)) for m in models]
     number = 19.0
@@ -170,14 +154,12 @@ def _tokens(value: float | None) -> str:
 
 def _bars(responses: Responses, models: Sequence[str]) -> Iterable[Value]:
     metric = f"Avg@{responses.samples}"
-    numbers = by_place(turn_metrics(responses))
     for model in models:
         for condition in SHOWN:
             turn = "T1" if condition == REFERENCE else MEAN
             for benchmark in responses.benchmarks(model):
-                gap = Gap(f"{model}, {benchmark}, {condition}: no responses")
-                value = numbers.get((model, benchmark, condition, turn, metric), gap)
-                yield Value(model, benchmark, condition, turn, "", metric, value, "%")
+                place = {"model": model, "benchmark": benchmark, "condition": condition, "turn": turn}
+                yield score(responses, metric=metric, **place)
 
 
 def _legend(plane: Diagram, metric: str, labels: Labels) -> None:
@@ -191,17 +173,9 @@ def _legend(plane: Diagram, metric: str, labels: Labels) -> None:
         x += text_width(text, SMALL) + 24
 
 
-def _charts(
-    drawing: Any,
-    place: tuple[float, float],
-    bars: Sequence[Value],
-    responses: Responses,
-    labels: Labels,
-    models: Sequence[str],
-) -> None:
-    """The bars between two heights of the figure, two models a row."""
-    low, high = place
-    drawing.get_layout_engine().set(rect=(0, low, 1, high - low), h_pad=0.03, w_pad=0.03)
+def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: Labels, models: Sequence[str]) -> None:
+    """The bars, two models a row."""
+    drawing.get_layout_engine().set(h_pad=0.03, w_pad=0.03)
     columns = min(2, len(models))
     grid = drawing.add_gridspec(-(-len(models) // 2), columns)
     heights = {(bar.model, bar.condition, bar.benchmark): bar.value for bar in bars}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from stair.paper import paper_labels
+from stair.paper.figures.diagram import place
 from stair.paper.figures.figure import Figure
-from stair.paper.figures.replay_panels import foot_of, panel_title, place, say_missing
-from stair.paper.figures.style import MUTED, SERIES, SMALL, TEXT_WIDTH, THIN, styled
+from stair.paper.figures.replay_panels import figure_of, legend, panel_title, panels, say_missing
+from stair.paper.figures.style import MUTED, SERIES, SMALL, THIN
 from stair.paper.labels import Labels
-from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, ReplayNumbers
+from stair.paper.replay_numbers import DIRECTIONS, ReplayNumbers
 from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
@@ -40,12 +40,9 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
     by_read = [[numbers.at("incremental R2", of, each, layer=layers[0]) for of in _READS] for each in DIRECTIONS]
     base = [each for direction in DIRECTIONS for each in numbers.curve("base R2", "", direction)]
     shown = list(dict.fromkeys([*(each for curve in (*by_layer, *by_read) for each in curve), *base]))
-    foot = foot_of(numbers, shown, labels)
-    bottom = foot.height * 72 + 16
-    with styled() as pyplot:
-        drawing = pyplot.figure(figsize=(TEXT_WIDTH, (bottom + 42 + _HEIGHT + 18) / 72))
-        left = place(drawing, 40, bottom + 42, 138, _HEIGHT)
-        right = place(drawing, 222, bottom + 42, 170, _HEIGHT)
+    with panels(76 + _HEIGHT, numbers, shown, labels) as (drawing, foot):
+        left = place(drawing, 40, foot + 58, 138, _HEIGHT)
+        right = place(drawing, 222, foot + 58, 170, _HEIGHT)
         _draw(left, by_layer, [str(layer) for layer in layers], joined=True)
         left.set_xlabel("Measured layer")
         left.set_ylabel("Incremental test $R^2$")
@@ -55,18 +52,8 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
         for axes in (left, right):
             axes.ticklabel_format(axis="y", style="plain", useOffset=False)
         handles, names = left.get_legend_handles_labels()
-        drawing.legend(
-            *(handles, names),
-            loc="lower center",
-            bbox_to_anchor=(0.5, (foot.height * 72 + 3) / 72 / drawing.get_size_inches()[1]),
-            ncols=2,
-            borderpad=0,
-            borderaxespad=0,
-        )
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    values = tuple(numbers.value(each) for each in shown)
-    return Figure("read_prediction", paper_labels.READ_PREDICTION, values, drawing, COLUMNS)
+        legend(drawing, foot + 3, handles=handles, labels=names)
+    return figure_of("read_prediction", numbers, shown, drawing)
 
 
 def _draw(axes: Axes, curves: Sequence[Sequence[Statistic]], ticks: list[str], *, joined: bool) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from stair.paper.figures.style import BODY, GROUPS, INK, MUTED, SMALL, THIN, Foot
+from stair.paper.figures.figure import Figure, canvas
+from stair.paper.figures.style import BODY, GROUPS, INK, MUTED, SMALL, THIN
 from stair.paper.labels import Labels
-from stair.paper.replay_numbers import ReplayNumbers
+from stair.paper.replay_numbers import COLUMNS, ReplayNumbers
 from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
@@ -20,13 +22,6 @@ WORDS = {1: "one", 2: "two", 3: "three"}
 
 _MARKERS = 12
 """The most markers of a curve."""
-
-
-def place(drawing: Drawing, x: float, y: float, width: float, height: float) -> Axes:
-    """Axes at a place in points from the figure's lower left corner."""
-    whole_width, whole_height = drawing.get_size_inches() * 72
-    axes: Axes = drawing.add_axes((x / whole_width, y / whole_height, width / whole_width, height / whole_height))
-    return axes
 
 
 def panel_title(axes: Axes, title: str, letter: str = "") -> None:
@@ -59,15 +54,11 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
     style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
     axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, **style)
     for each in curve:
-        if (
-            each.ends is not None
-            and each.ends.low is not None
-            and each.ends.high is not None
-            and each.layer is not None
-        ):
+        ends = each.ends
+        if ends is not None and ends.low is not None and ends.high is not None and each.layer is not None:
             # Both groups have an interval at the same layer: each stands a little to its side.
             at = each.layer + (-0.015, 0.015)[number] * len(curve)
-            axes.plot([at, at], [each.ends.low, each.ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
+            axes.plot([at, at], [ends.low, ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
 
 
 def layer_axis(axes: Axes, layers: int) -> None:
@@ -97,60 +88,47 @@ def group_legend(drawing: Drawing, y: float, colour: str = INK, more: Sequence[A
     """The two groups' lines, and further entries, in one row at `y` points from the foot."""
     from matplotlib.lines import Line2D
 
-    height = drawing.get_size_inches()[1] * 72
     entries = [Line2D([], [], color=colour, label=f"group {number}", **style) for number, style in enumerate(GROUPS, 1)]
-    drawing.legend(
-        handles=[*entries, *more],
-        loc="lower center",
-        bbox_to_anchor=(0.5, y / height),
-        ncols=len(entries) + len(more),
-        handlelength=2.6,
-        borderpad=0,
-        borderaxespad=0,
-    )
+    legend(drawing, y, handles=[*entries, *more], handlelength=2.6)
 
 
-def foot_of(
+def legend(drawing: Drawing, y: float, **entries: Any) -> None:
+    """A legend in one row at `y` points from the foot."""
+    place = {"loc": "lower center", "bbox_to_anchor": (0.5, y / (drawing.get_size_inches()[1] * 72))}
+    drawing.legend(**entries, **place, ncols=len(entries["handles"]), borderpad=0, borderaxespad=0)
+
+
+@contextmanager
+def panels(
+    height: float,
     numbers: ReplayNumbers,
     shown: Iterable[Statistic],
     labels: Labels,
     more: Sequence[str] = (),
     *,
-    draws_intervals: bool = False,
-) -> Foot:
-    """The notes below a figure: what it is of, why numbers or intervals are missing, and the run's own note.
+    intervals: bool = False,
+) -> Iterator[tuple[Drawing, float]]:
+    """A canvas whose notes say what the figure is of, and why numbers or intervals are missing.
 
-    Args:
-        numbers: the replay's statistics.
-        shown: those that the figure has.
-        labels: the run's labels.
-        more: further notes.
-        draws_intervals: whether the figure draws the intervals that there are.
+    `more` are further notes; `intervals`: the figure draws the intervals that there are.
     """
     shown = list(shown)
-    gaps = list(dict.fromkeys(each.gap for each in shown if each.gap is not None))
-    without = {
-        each.ends.method.removeprefix("none: ")
-        for each in shown
-        if each.ends is not None and each.ends.method is not None and each.ends.low is None
-    }
-    words = WORDS[numbers.depth]
+    ends = [each.ends for each in shown if each.ends is not None]
+    without = {end.method.removeprefix("none: ") for end in ends if end.method is not None and end.low is None}
+    drawn = intervals and any(end.low is not None for end in ends)
     notes = [
-        f"{labels.model(numbers.model)}, {labels.benchmark(numbers.benchmark)}, problem coverage, {words}-turn histories; "
-        "layers count from zero.",
+        f"{labels.model(numbers.model)}, {labels.benchmark(numbers.benchmark)}, problem coverage, "
+        f"{WORDS[numbers.depth]}-turn histories; layers count from zero.",
         *more,
-        *(
-            ["Wide vertical bars: 95% intervals over whole source blocks."]
-            if draws_intervals and _any_interval(shown)
-            else []
-        ),
-        *(f"Not computed: {reason}." for reason in gaps),
+        *(["Wide vertical bars: 95% intervals over whole source blocks."] if drawn else []),
+        *(f"Not computed: {reason}." for reason in dict.fromkeys(each.gap for each in shown if each.gap is not None)),
         *(f"No intervals: {reason}." for reason in sorted(without)),
+        *labels.notes,
     ]
-    if labels.note:
-        notes.append(labels.note)
-    return Foot(notes)
+    with canvas(height, notes) as drawing_and_foot:
+        yield drawing_and_foot
 
 
-def _any_interval(shown: Iterable[Statistic]) -> bool:
-    return any(each.ends is not None and each.ends.low is not None for each in shown)
+def figure_of(name: str, numbers: ReplayNumbers, shown: Iterable[Statistic], drawing: Drawing) -> Figure:
+    """The finished figure of these statistics."""
+    return Figure(name, tuple(map(numbers.value, shown)), drawing, COLUMNS)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.backend_bases import RendererBase
-    from matplotlib.figure import Figure
 
 TEXT_WIDTH = 5.5
 """Width of a figure across the paper's text, inches. Files have exactly this width, so that type keeps its size."""
@@ -121,19 +120,3 @@ def wrapped(texts: Iterable[str], width: float, size: float) -> list[str]:
             line = longer
         lines.append(line)
     return lines
-
-
-class Foot:
-    """Notes below a figure, over its whole width."""
-
-    def __init__(self, notes: Iterable[str]) -> None:
-        self.lines = wrapped(notes, TEXT_WIDTH * 72 - 4, TINY)
-        self.height = (len(self.lines) * TINY * 1.25 + 5) / 72 if self.lines else 0.0
-        """Inches that it takes."""
-
-    def draw(self, drawing: Figure) -> None:
-        """Puts the notes at the foot of `drawing`."""
-        if self.lines:
-            width, height = drawing.get_size_inches() * 72
-            text = "\n".join(self.lines)
-            drawing.text(2 / width, 3 / height, text, fontsize=TINY, color=MUTED, linespacing=1.05, va="bottom")

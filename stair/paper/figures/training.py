@@ -8,12 +8,13 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.figures.figure import Figure
-from stair.paper.figures.style import DASHES, LINE, MUTED, SERIES, TEXT_WIDTH, THIN, Foot, styled
+from stair.paper.figures.figure import Figure, canvas
+from stair.paper.figures.style import DASHES, LINE, MUTED, SERIES, THIN
 from stair.paper.labels import Labels
 from stair.paper.table_inputs import TRAINING_FIGURE
 from stair.statistics.values import Value
 
+_HEIGHT = 151.2
 _SMOOTH = 25
 """Updates of the running mean that is drawn, at most a fifth of all."""
 
@@ -33,11 +34,9 @@ def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
     """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
     values: list[Value] = []
-    foot = Foot(labels.notes)
-    height = 2.1 + foot.height
-    with styled() as pyplot:
-        drawing, (left, right) = pyplot.subplots(1, 2, figsize=(TEXT_WIDTH, height), layout="constrained")
-        drawing.get_layout_engine().set(rect=(0, foot.height / height, 1, 1 - foot.height / height), wspace=0.06)
+    with canvas(_HEIGHT, labels.notes, charts=_HEIGHT) as (drawing, _):
+        left, right = drawing.subplots(1, 2)
+        drawing.get_layout_engine().set(wspace=0.06)
         for number, (controller, curve) in enumerate(curves.items()):
             colour, dashes = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]
             for metric in ("loss", "cross_entropy", "kl", "gradient_norm", "validation_loss"):
@@ -60,9 +59,7 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
             axis.set_xlabel("Updates")
             axis.xaxis.get_major_locator().set_params(integer=True)
         drawing.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, handlelength=2.6)
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    return Figure(f"{TRAINING_FIGURE}{model}", "fig:training", tuple(values), drawing)
+    return Figure(f"{TRAINING_FIGURE}{model}", tuple(values), drawing)
 
 
 def _series(curve: Sequence[Mapping[str, float]], metric: str) -> tuple[list[float], list[float]]:

@@ -9,19 +9,24 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS
-from stair.paper import paper_labels
 from stair.paper.controlled import of_models, read_controlled
-from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, LEARNED, PLAIN, Diagram, count, table_row
+from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, LEARNED, PLAIN, Diagram, count, schematic
 from stair.paper.figures.figure import Figure
-from stair.paper.figures.style import COLOURS, MUTED, TEXT_WIDTH, THICK, THIN, TINY, Foot, styled
+from stair.paper.figures.style import INK, THICK, THIN, TINY
 from stair.paper.figures.training import read_curve
 from stair.paper.labels import Labels
 from stair.paper.table_inputs import TRAINING_SCOPE
 from stair.sessions.spans import control_span
 from stair.statistics.values import Value
 
-_SPANS, _BANKS = 108.0, 98.0
-"""Points of the two panels' heights."""
+_COLUMNS = {
+    "Model": 92.0,
+    "Updates": 44.0,
+    "Sessions": 44.0,
+    "Supervised responses": 72.0,
+    "Supervised tokens": 70.0,
+    "Learned parameters": 70.0,
+}
 _HEADER = 1
 """Stands for the ids of `<|im_start|>user`."""
 
@@ -55,35 +60,18 @@ def of_run(config: Config, paths: RunPaths) -> Figure:
 
 def build(models: Sequence[Trained], labels: Labels) -> Figure:
     """(a) the tokens of a supervised turn, (b) the turns of a session; below, what each model was trained on."""
-    foot = Foot(labels.notes)
-    table = table_row() * (len(models) + 1) + 6
-    points = _SPANS + _BANKS + table
-    height = points / 72 + foot.height
-    with styled() as pyplot:
-        drawing = pyplot.figure(figsize=(TEXT_WIDTH, height))
-        plane = Diagram(drawing, foot.height * 72, points)
-        values = [*_spans(plane, _BANKS + table), *_banks(plane, table)]
-        header = ("Model", "Updates", "Sessions", "Supervised responses", "Supervised tokens", "Learned parameters")
-        rows = [
-            (
-                labels.model(each.model),
-                *map(count, (each.updates, each.sessions, each.responses, each.tokens, each.parameters)),
-            )
-            for each in models
-        ]
-        plane.table(2, table - 2, (92, 44, 44, 72, 70, 70), [header, *rows])
-        foot.draw(drawing)
-        pyplot.close(drawing)
-    for each in models:
-        numbers = {
+    numbers = {
+        each.model: {
             "updates": each.updates,
             "training sessions": each.sessions,
             "supervised responses": each.responses,
             "supervised tokens": each.tokens,
             "learned parameters": each.parameters,
         }
-        values += [Value(each.model, "", "stair", "", "", metric, number, "") for metric, number in numbers.items()]
-    return Figure(TRAINING_SCOPE, paper_labels.TRAINING_SCOPE, tuple(values), drawing)
+        for each in models
+    }
+    rows = [(labels.model(model), *map(count, of_model.values())) for model, of_model in numbers.items()]
+    return schematic(TRAINING_SCOPE, labels, [(108.0, _spans), (98.0, _banks)], _COLUMNS, rows, numbers)
 
 
 def _spans(plane: Diagram, base: float) -> Iterator[Value]:
@@ -98,9 +86,9 @@ def _spans(plane: Diagram, base: float) -> Iterator[Value]:
     start, end = control_span(ids, (_HEADER,))
     left, x, position = 58.0, 58.0, 0
     tokens, branch, loss = base + 44, base + 25, base + 6
-    plane.title(2, base + _SPANS - 7, "a", "A supervised turn")
+    plane.title(2, base + 101, "a", "A supervised turn")
     for y, name in ((tokens + 8, "tokens"), (branch + 7, "auxiliary branch"), (loss + 7, "loss")):
-        plane.text(2, y, name, align="left", size=TINY, room=left - 6)
+        plane.note(2, y, name, colour=INK, room=left - 6)
     spans: list[tuple[bool, float, float]] = []
     for name, width, segment in prompt:
         on = start <= position < end
@@ -121,21 +109,21 @@ def _spans(plane: Diagram, base: float) -> Iterator[Value]:
     plane.box(x, loss, response, 14, "CE + KL on every token", fill=FROZEN)
     _, first, last = next(span for span in spans if span[0])
     middle = (first + last) / 2
-    plane.arrow((x, loss + 7), (middle, loss + 7), (middle, branch), colour=COLOURS["stair"], dashed=True)
-    plane.text((middle + x) / 2 + 2, loss + 1, "gradient into the prefix", size=TINY, colour=COLOURS["stair"])
-    plane.text(left + 2, loss + 7, "history: no loss, no gradient", size=TINY, colour=MUTED, align="left", room=92)
+    plane.arrow((x, loss + 7), (middle, loss + 7), (middle, branch), colour=LEARNED, dashed=True)
+    plane.note((middle + x) / 2 + 2, loss + 1, "gradient into the prefix", colour=LEARNED, align="center")
+    plane.note(left + 2, loss + 7, "history: no loss, no gradient", room=92)
     plane.box(middle - 46, tokens + 30, 92, 15, "bank $\\mathcal{B}_t$ (detached)", fill=BANK)
-    plane.arrow((middle, tokens + 30), (middle, tokens + 16), line=THICK, colour=COLOURS["stair"])
-    plane.text(middle + 5, tokens + 23.5, "read", size=TINY, colour=COLOURS["stair"], align="left")
+    plane.arrow((middle, tokens + 30), (middle, tokens + 16), line=THICK, colour=LEARNED)
+    plane.note(middle + 5, tokens + 23.5, "read", colour=LEARNED)
 
 
 def _banks(plane: Diagram, base: float) -> Iterator[Value]:
     """Panel (b): each turn reads the bank of the turns before it, and gives its states to the next bank."""
     turns, banks, left, step, width = base + 52, base + 14, 58.0, 88.0, 72.0
     cell = 48.0 / (TURNS - 1)
-    plane.title(2, base + _BANKS - 7, "b", "A training session")
-    plane.text(2, turns + 13, "replayed turn", align="left", size=TINY)
-    plane.text(2, banks + 7, "bank it reads", align="left", size=TINY)
+    plane.title(2, base + 91, "b", "A training session")
+    plane.note(2, turns + 13, "replayed turn", colour=INK)
+    plane.note(2, banks + 7, "bank it reads", colour=INK)
     for turn in range(1, TURNS + 1):
         x, supervised = left + (turn - 1) * step, turn > 1
         role = "supervised" if supervised else "history only"
@@ -143,7 +131,7 @@ def _banks(plane: Diagram, base: float) -> Iterator[Value]:
         yield Value("", "", "stair", f"T{turn}", "", "supervised", int(supervised), "")
         yield Value("", "", "stair", f"T{turn}", "", "turns in the bank", turn - 1, "")
         if not supervised:
-            plane.text(x + 24, banks + 7, "empty", size=TINY, colour=MUTED)
+            plane.note(x + 24, banks + 7, "empty", align="center")
         for earlier in range(1, turn):
             newest = earlier == turn - 1
             plane.box(
@@ -155,10 +143,10 @@ def _banks(plane: Diagram, base: float) -> Iterator[Value]:
             )
         if supervised:
             reads = x + (turn - 1) * cell / 2
-            plane.arrow((reads, banks + 14), (reads, turns), colour=COLOURS["stair"])
+            plane.arrow((reads, banks + 14), (reads, turns), colour=LEARNED)
             plane.text(x + (turn - 1) * cell / 2, banks - 7, f"$\\mathcal{{B}}_{turn}$")
         if turn < TURNS:
             down = x + 62
             plane.arrow((down, turns), (down, banks + 7), (x + step, banks + 7), dashed=True)
             what = ("captured,\ndetached", "appended")[turn > 1]
-            plane.text(down - 4, turns - 9, what, size=TINY, colour=MUTED, align="right")
+            plane.note(down - 4, turns - 9, what, align="right")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stair.config.model import Config
@@ -14,30 +13,7 @@ from stair.records.manifest import COPIED_FROM
 from stair.records.progress import duration
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Names are pairs of a label and details."""
-
-    models: tuple[tuple[str, str], ...]
-    benchmarks: tuple[tuple[str, str], ...]
-    conditions: tuple[str, ...]
-    study: tuple[str, ...]
-    """The conditions of the study with a shared T1 history."""
-    machines: tuple[str, ...]
-    devices: tuple[str, ...]
-    versions: tuple[str, ...]
-    sealed: str
-    """When the first and the last output was sealed."""
-    jobs: str
-    responses: str
-    rules: tuple[tuple[str, int, float], ...]
-    """Rule, jobs, seconds; the longest first."""
-    copied: str
-    """How many outputs come from an archive or another run; empty where none does."""
-    digests: tuple[tuple[str, str], ...]
-
-
-def scope_of(config: Config, paths: RunPaths) -> Scope:
+def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
     """The scope of a run that has its provenance.json."""
     facts = read_mapping(paths.provenance)
     rules, generated = facts["costs"]["rules"], facts["costs"]["generated"]["all"]
@@ -45,30 +21,26 @@ def scope_of(config: Config, paths: RunPaths) -> Scope:
     seconds, jobs = sum(cost[2] for cost in costs), sum(cost[1] for cost in costs)
     outputs = [output for output in facts["outputs"].values() if output is not None]
     copied = sum(COPIED_FROM in output for output in outputs)
-    return Scope(
-        models=tuple((model.label, _source(model, facts["models"][key])) for key, model in config.models.items()),
-        benchmarks=tuple(
-            (item.label, _source(item, facts["data_sets"][key])) for key, item in config.benchmarks.items()
-        ),
-        conditions=tuple(condition.label for condition in config.conditions.values()),
-        study=tuple(condition.label for condition in config.shared_t1().conditions.values()),
-        machines=tuple(map(_machine, facts["hardware"])),
-        devices=tuple(f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()),
-        versions=tuple(
-            f"{name} {version}"
-            for name, version in (facts["versions"][0]["versions"] if facts["versions"] else {}).items()
-        ),
-        sealed=" to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
-        jobs=f"{duration(seconds)} in {jobs:,} jobs, each with the attempts that it resumed",
-        responses=f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
-        rules=tuple(costs),
-        copied=f"{copied} of {len(outputs)} outputs were copied from an archive or another run." if copied else "",
-        digests=(
+    versions = facts["versions"][0]["versions"] if facts["versions"] else {}
+    return {
+        "models": [(model.label, _source(model, facts["models"][key])) for key, model in config.models.items()],
+        "benchmarks": [(item.label, _source(item, facts["data_sets"][key])) for key, item in config.benchmarks.items()],
+        "conditions": [condition.label for condition in config.conditions.values()],
+        "study": [condition.label for condition in config.shared_t1().conditions.values()],
+        "machines": list(map(_machine, facts["hardware"])),
+        "devices": [f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()],
+        "versions": [f"{name} {version}" for name, version in versions.items()],
+        "sealed": " to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
+        "jobs": f"{duration(seconds)} in {jobs:,} jobs, each with the attempts that it resumed",
+        "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
+        "rules": costs,
+        "copied": f"{copied} of {len(outputs)} outputs were copied from an archive or another run." if copied else "",
+        "digests": [
             ("configuration", facts["configuration"]),
             ("provenance.json", file_digest(paths.provenance)),
             *(("code", entry["source"]) for entry in facts["code"] if entry["source"]),
-        ),
-    )
+        ],
+    }
 
 
 def _source(settings: Any, recorded: Mapping[str, Any]) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import NamedTuple
 
@@ -12,8 +13,9 @@ from stair.config.paths import RunPaths
 from stair.config.runtime import Variant
 from stair.paper import paper_labels
 from stair.paper.labels import Labels
-from stair.paper.layout import Cell, Layout, Row, rounded
-from stair.paper.tables.table import Table, comparison_title, gap_reasons, in_words, stacked
+from stair.paper.layout import rounded
+from stair.paper.tables.table import Block, Column, Table, comparison_title, gap_reasons, in_words, place_of
+from stair.paper.tables.table import Line as TableLine
 from stair.stages.runtime.repetitions import Line, median_over_histories, paired_increases, read_lines, selected
 from stair.statistics.grid import Gap
 from stair.statistics.intervals import median_interval
@@ -57,8 +59,9 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     study = config.runtime
     assert study is not None, "the graph asks for no runtime table then"
     values: list[Value] = []
-    blocks: list[tuple[str, list[Row]]] = []
+    blocks: list[Block] = []
     lines: list[Line] = []
+    several = len(study.models) > 1
     for model in study.models:
         measured = read_lines(paths.runtime(model))
         lines += measured
@@ -66,25 +69,26 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         for variant in study.variants:
             block = _values(measured, model, variant, main=variant == study.variants[0])
             values += block
-            title = VARIANTS[variant].capitalize()
-            if len(study.models) > 1:
-                title = f"{subject}: {VARIANTS[variant]}"
-            blocks.append((title, _rows(block, small=_small(measured))))
-    header = (
-        (("Bank", 1), *((column.heading, 1) for column in _COLUMNS)),
-        (("", 1), *((f"({column.unit})", 1) for column in _COLUMNS)),
-    )
-    layout = Layout(
-        paper_labels.BANK_RUNTIME,
-        _caption(lines, f" of {subject}" if len(study.models) == 1 else ""),
-        header,
-        stacked(blocks, "midrule"),
-        tuple(_notes(lines, values, labels)),
-        separation=4,
-        stretch=1.1,
-        trimmed=False,
-    )
-    return Table("bank_runtime", paper_labels.BANK_RUNTIME, tuple(values), layout)
+            title = f"{subject}: {VARIANTS[variant]}" if several else VARIANTS[variant].capitalize()
+            places = {value.condition: place_of(value) for value in block}
+            blocks.append((title, [_line(name, place, _small(measured)) for name, place in places.items()]))
+    columns = [Column("", over="Bank", align="l")]
+    columns += [Column(f"({column.unit})", (column.metric,), over=column.heading) for column in _COLUMNS]
+    caption, below = _caption(lines, "" if several else f" of {subject}"), tuple(_notes(lines, values, labels))
+    return Table.of("bank_runtime", caption, columns, blocks, values, below)
+
+
+def _line(name: str, place: Mapping[str, str], small: bool) -> TableLine:
+    # A tiny model's sizes and times would all be zero.
+    texts: dict[str, Callable[..., str]] = {
+        column.metric: partial(rounded, digits=column.digits + 2 * small) for column in _COLUMNS
+    }
+    if name == "Native":
+        texts |= {"bank size": partial(rounded, digits=0), "transfer": lambda number: _ABOUT + rounded(number, 0)}
+    if name == "Full":
+        about = texts["bank size"]
+        texts["bank size"] = lambda number: _ABOUT + about(number)
+    return TableLine((name,), place, shaded="stairrow" if name == "Full" else None, texts=texts)
 
 
 def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
@@ -171,26 +175,6 @@ def _values(lines: Sequence[Line], model: str, variant: Variant, *, main: bool) 
 
 def _unmeasured(column: _Column) -> str:
     return f"{column.metric} cannot be measured on this system"
-
-
-def _rows(values: Sequence[Value], *, small: bool) -> list[Row]:
-    numbers = {(value.condition, value.metric): value.value for value in values}
-    rows = []
-    for name in dict.fromkeys(value.condition for value in values):
-        cells = [Cell(name)]
-        for column in _COLUMNS:
-            # A tiny model's sizes and times would all be zero.
-            digits = column.digits + 2 * small
-            number = numbers.get((name, column.metric), Gap(""))
-            about = (name, column.metric) in (("Full", "bank size"), ("Native", "transfer"))
-            text = rounded(number, 0 if (name, column.metric) in _ZERO else digits)
-            cells.append(Cell(f"{_ABOUT if about and not isinstance(number, Gap) else ''}{text}"))
-        rows.append(Row(tuple(cells), shaded="stairrow" if name == "Full" else None))
-    return rows
-
-
-_ZERO = (("Native", "bank size"), ("Native", "transfer"))
-"""Cells that are zero, exactly or about."""
 
 
 def _small(lines: Sequence[Line]) -> bool:

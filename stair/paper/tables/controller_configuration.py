@@ -8,11 +8,9 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper import paper_labels
 from stair.paper.controlled import Controlled, of_models, read_controlled
 from stair.paper.labels import Labels
-from stair.paper.layout import Cell, Layout, Row, plain_header
-from stair.paper.tables.table import Table
+from stair.paper.tables.table import Column, Line, Table, whole
 from stair.statistics.values import Value
 
 
@@ -23,31 +21,31 @@ def of_run(config: Config, paths: RunPaths, labels: Labels) -> Table:
 
 def build(models: Sequence[Controlled], labels: Labels) -> Table:
     """One row for each model; the models share their controlled layers, which the configuration names once."""
-    values: list[Value] = []
-    rows = []
-    for each in models:
-        # Appendix B.5: normals are drawn from N(0, 1/d_h).
-        deviation = each.head_dim**-0.5
-        numbers = {
-            "query heads per layer": each.query_heads,
-            "head dimension": each.head_dim,
-            "initial standard deviation": deviation,
-            "trainable parameters": each.parameters,
-        }
-        values += [Value(each.model, "", "", "", "", metric, number, "") for metric, number in numbers.items()]
-        cells = (f"{each.query_heads}", f"{each.head_dim}", _one_over_root(each.head_dim), f"{each.parameters:,}")
-        rows.append(Row((Cell(labels.printed_model(each.model)), *(Cell(text) for text in cells))))
+    values = [
+        Value(each.model, "", "", "", "", metric, number, "")
+        for each in models
+        for metric, number in (
+            ("query heads per layer", each.query_heads),
+            ("head dimension", each.head_dim),
+            # Appendix B.5: normals are drawn from N(0, 1/d_h).
+            ("initial standard deviation", each.head_dim**-0.5),
+            ("trainable parameters", each.parameters),
+        )
+    ]
     layers = ",".join(map(str, models[0].layers))
-    layout = Layout(
-        paper_labels.CONTROLLERS,
+    caption = (
         f"Controller configuration. All query heads are controlled at layers [{layers}] (zero-based). Normals are separate for "
-        "each layer and head.",
-        plain_header("Model", "Query heads/layer", "𝑑ₕ", "Init. std.", "Parameters"),
-        tuple(rows),
-        labels.notes,
-        trimmed=False,
+        "each layer and head."
     )
-    return Table("controller_configuration", paper_labels.CONTROLLERS, tuple(values), layout)
+    columns = [
+        Column("Model", align="l"),
+        Column("Query heads/layer", ("query heads per layer",), text=str),
+        Column("𝑑ₕ", ("head dimension",), text=str),
+        Column("Init. std.", ("head dimension",), text=_one_over_root),
+        Column("Parameters", ("trainable parameters",), text=whole),
+    ]
+    blocks = [("", [Line((labels.printed_model(each.model),), {"model": each.model}) for each in models])]
+    return Table.of("controller_configuration", caption, columns, blocks, values, labels.notes)
 
 
 def _read(model: str, folder: Path) -> Controlled:

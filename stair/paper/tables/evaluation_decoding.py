@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper import paper_labels
 from stair.paper.labels import Labels
-from stair.paper.layout import Cell, Layout, Row, plain_header
-from stair.paper.tables.table import Table
+from stair.paper.tables.table import Column, Line, Table
 from stair.statistics.values import Value
 
 _LIMIT = "output limit"
-_COLUMNS = {
+_TITLES = {
     "temperature": "Temp.",
     "top_p": "Top-𝑝",
     "top_k": "Top-𝑘",
@@ -25,29 +23,19 @@ _COLUMNS = {
 def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     """One row for each model; settings that its benchmarks change are listed in the benchmarks' order."""
     values: list[Value] = []
-    rows = []
+    lines = []
     for model in config.models:
-        sampling = {
-            benchmark: config.models[model].sampling_for(benchmark).model_dump()
-            for benchmark in config.benchmarks_of(model)
-        }
-        cells = [Cell(labels.printed_model(model))]
-        for metric in _COLUMNS:
+        sampling = {key: config.models[model].sampling_for(key).model_dump() for key in config.benchmarks_of(model)}
+        cells = [labels.printed_model(model)]
+        for metric in _TITLES:
             key = "max_new_tokens" if metric == _LIMIT else metric
             numbers = {benchmark: settings[key] for benchmark, settings in sampling.items()}
             values += _values(model, metric, numbers)
-            cells.append(Cell(" / ".join(dict.fromkeys(_text(metric, number) for number in numbers.values()))))
-        rows.append(Row(tuple(cells)))
-    layout = Layout(
-        paper_labels.DECODING,
-        "Recorded decoding settings. Output limits count newly generated tokens per problem.",
-        plain_header("Model", *_COLUMNS.values()),
-        tuple(rows),
-        labels.notes,
-        columns="lrrrrl",
-        trimmed=False,
-    )
-    return Table("evaluation_decoding", paper_labels.DECODING, tuple(values), layout)
+            cells.append(" / ".join(dict.fromkeys(_text(metric, number) for number in numbers.values())))
+        lines.append(Line(tuple(cells)))
+    columns = [Column(title, align=align) for title, align in zip(("Model", *_TITLES.values()), "lrrrrl", strict=True)]
+    caption = "Recorded decoding settings. Output limits count newly generated tokens per problem."
+    return Table.of("evaluation_decoding", caption, columns, [("", lines)], values, labels.notes)
 
 
 def _values(model: str, metric: str, numbers: Mapping[str, float | int]) -> list[Value]:

@@ -1,125 +1,100 @@
-"""Tables history-<model> and history-correctness-summary: accuracy by whether the session's first answer was correct."""
+"""Tables history_<model>, history_correctness_summary and native_accuracy: current answers by first ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from stair.paper import paper_labels
 from stair.paper.labels import Labels
-from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, rounded
-from stair.paper.tables.table import (
-    Table,
-    benchmark_title,
-    in_words,
-    notes,
-    reported,
-    sources,
-    stacked,
-)
+from stair.paper.layout import rounded, signed
+from stair.paper.table_inputs import MAIN
+from stair.paper.tables.table import Column, Line, Table, benchmark_title, comparison_title, in_words, notes, whole
 from stair.statistics.conditioning import CONDITIONS, GROUPS, history_tables, pooled_history
-from stair.statistics.grid import Gap, Responses, TurnKey, unique
-from stair.statistics.metrics import REFERENCE
-from stair.statistics.values import Value
+from stair.statistics.grid import Responses, unique
+from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
+from stair.statistics.transitions import TRANSITIONS, answer_transitions
+
+_TURNS = [f"T{turn}" for turn in LATER_TURNS]
 
 
-def build(responses: Responses, labels: Labels, model: str) -> Table | None:
-    """One model's table over its benchmarks; None where no benchmark has all conditions."""
-    values: list[Value] = []
-    blocks: list[tuple[str, list[Row]]] = []
-    benchmarks = [b for b in responses.benchmarks(model) if _complete(responses, model, b)]
-    for benchmark in benchmarks:
-        of_benchmark = history_tables(responses, model, benchmark)
-        values += of_benchmark
-        rows: list[Row] = []
-        numbers = {(v.turn, v.group, v.condition, v.metric): v.value for v in of_benchmark}
-        for turn in ("T2", "T3", "T4"):
-            for group in GROUPS:
-                cells = [
-                    Cell(turn),
-                    Cell(group.removeprefix("T1 ").capitalize()),
-                    Cell(_count(numbers[turn, group, "", "n"])),
-                ]
-                correct = {c: numbers[turn, group, c, "correct"] for c in (REFERENCE, *CONDITIONS)}
-                best = _best(correct)
-                for condition in (REFERENCE, *CONDITIONS):
-                    accuracy = numbers[turn, group, condition, "accuracy"]
-                    text = DASH if isinstance(accuracy, Gap) else f"{_count(correct[condition])} ({rounded(accuracy)})"
-                    bold = condition in CONDITIONS and text != DASH and correct[condition] == best
-                    cells.append(Cell(text, bold=bold, shaded=_shade(condition)))
-                rows.append(Row(tuple(cells)))
-        blocks.append((benchmark_title(labels, benchmark), rows))
-    if not blocks:
-        return None
-    artifact = paper_labels.history(model)
+def history(responses: Responses, labels: Labels, model: str) -> Table | None:
+    """One model's accuracy by the session's first answer; None where no benchmark has all conditions."""
+    benchmarks = [benchmark for benchmark in responses.benchmarks(model) if _complete(responses, model, benchmark)]
+    values = [value for benchmark in benchmarks for value in history_tables(responses, model, benchmark)]
+    places = [(turn, group) for turn in _TURNS for group in GROUPS]
+    blocks = [
+        (
+            benchmark_title(labels, benchmark),
+            [
+                Line((turn, _answer(group)), {"model": model, "benchmark": benchmark, "turn": turn, "group": group})
+                for turn, group in places
+            ],
+        )
+        for benchmark in benchmarks
+    ]
+    columns = [Column("Turn", align="l"), Column("T1 answer", align="l"), *_columns(labels, "correct", "accuracy")]
     caption = (
         f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
         "Bold compares Native and STAIR within each group, including ties."
     )
-    columns = ("Turn", "T1 answer", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *CONDITIONS)))
-    layout = Layout(
-        artifact,
-        caption,
-        plain_header(*columns),
-        stacked(blocks, "addlinespace"),
-        notes(labels, responses, values, benchmarks),
-        columns="llcccc",
-        separation=6,
-    )
-    shows = sources(responses, lambda key: key.model == model and key.benchmark in benchmarks and _counted(key))
-    return Table(f"history_{model}", artifact, tuple(values), layout, shows)
+    below = notes(labels, responses, values, benchmarks)
+    table = Table.of(f"history_{model}", caption, columns, blocks, values, below, across=True)
+    return table.from_grids(responses, labels) if blocks else None
 
 
-def build_pooled(responses: Responses, labels: Labels) -> Table | None:
+def pooled(responses: Responses, labels: Labels) -> Table | None:
     """The pooled comparison over T2 to T4, all models and the mathematical benchmarks."""
     mathematical = unique(benchmark for _, benchmark in responses.pairs if benchmark in labels.mathematical)
-    complete = mathematical and all(_complete(responses, m, b) for m in responses.models for b in mathematical)
-    if not complete:
+    if not mathematical or not all(_complete(responses, m, b) for m in responses.models for b in mathematical):
         return None
     values = pooled_history(responses, mathematical)
-    numbers = {(v.group, v.condition, v.metric): v.value for v in values}
-    rows = []
-    for group in GROUPS:
-        accuracies = {c: numbers[group, c, "accuracy"] for c in (REFERENCE, *CONDITIONS)}
-        best = _best(accuracies)
-        cells = [Cell(group.removeprefix("T1 ").capitalize()), Cell(_count(numbers[group, "", "n"]))]
-        cells += [Cell(rounded(a), bold=c in CONDITIONS and a == best, shaded=_shade(c)) for c, a in accuracies.items()]
-        rows.append(Row(tuple(cells)))
-    columns = ("T1", "𝑛", *(labels.printed_condition(c) for c in (REFERENCE, *CONDITIONS)))
     models, benchmarks = (
         f"{in_words(count)} {noun}{'s' if count > 1 else ''}"
         for count, noun in ((len(responses.models), "model"), (len(mathematical), "mathematical benchmark"))
     )
+    caption = f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses."
+    columns = [Column("T1", align="l"), *_columns(labels, "accuracy")]
+    blocks = [("", [Line((_answer(group),), {"turn": MEAN, "group": group}) for group in GROUPS])]
     # No benchmark is named, so none carries the dagger that a note would explain.
-    layout = Layout(
-        paper_labels.POOLED,
-        f"Accuracy (%) pooled over T2--T4 across {models} and {benchmarks}; 𝑛 counts responses.",
-        plain_header(*columns),
-        tuple(rows),
-        notes(labels, responses, values),
-        columns="lcccc",
-        separation=3,
-    )
-    shows = sources(responses, lambda key: key.benchmark in mathematical and _counted(key))
-    return Table("history_correctness_summary", paper_labels.POOLED, tuple(values), layout, shows)
+    below = notes(labels, responses, values)
+    table = Table.of("history_correctness_summary", caption, columns, blocks, values, below, across=True)
+    return table.from_grids(responses, labels)
 
 
-def _best(numbers: Mapping[str, float | Gap]) -> float | None:
-    """The greater number of the compared conditions; None where one of them is a gap."""
-    compared = [number for c in CONDITIONS if not isinstance(number := numbers[c], Gap)]
-    return max(compared) if len(compared) == len(CONDITIONS) else None
+def _columns(labels: Labels, *metrics: str) -> list[Column]:
+    """The size of a group, and each condition's numbers."""
+    columns = [Column("𝑛", ("n",), text=whole, align="c")]
+    for condition in MAIN:
+        name, rival = labels.printed_condition(condition), condition in CONDITIONS
+        text, shade = _counts if len(metrics) > 1 else rounded, "stairrow" if condition == "stair" else None
+        columns.append(Column(name, metrics, {"condition": condition}, text, align="c", rival=rival, shaded=shade))
+    return columns
 
 
-def _shade(condition: str) -> str | None:
-    return "stairrow" if condition == "stair" else None
+def _counts(correct: int, accuracy: float) -> str:
+    return f"{whole(correct)} ({rounded(accuracy)})"
 
 
-def _counted(key: TurnKey) -> bool:
-    return key.condition in (REFERENCE, *CONDITIONS) and reported(key)
+def _answer(group: str) -> str:
+    return group.removeprefix("T1 ").capitalize()
 
 
 def _complete(responses: Responses, model: str, benchmark: str) -> bool:
-    return set(responses.conditions(model, benchmark)) >= {REFERENCE, *CONDITIONS}
+    return set(responses.conditions(model, benchmark)) >= set(MAIN)
 
 
-def _count(value: float | Gap) -> str:
-    return DASH if isinstance(value, Gap) else f"{int(value):,}"
+def transitions(responses: Responses, labels: Labels, model: str, benchmark: str) -> Table | None:
+    """How Native's answers change against Vanilla's T1; None where either has no rows."""
+    if not {REFERENCE, "native"} <= set(responses.conditions(model, benchmark)):
+        return None
+    values = answer_transitions(responses, model, benchmark)
+    place = {"model": model, "benchmark": benchmark, "condition": "native"}
+    columns = [Column("Turn", align="l")]
+    for name, *_ in TRANSITIONS:
+        letters = name.replace("wrong", "W").replace("correct", "C")
+        columns.append(Column(letters, (name,), text=whole))
+    columns.append(Column("Net change", ("net change",), text=signed, align="l"))
+    caption = (
+        f"{comparison_title(labels, model, benchmark)}: answer transitions relative to Vanilla T1. C and W denote "
+        "correct and wrong answers. Net changes are in percentage points."
+    )
+    blocks = [("", [Line((turn,), {**place, "turn": turn}) for turn in _TURNS])]
+    table = Table.of("native_accuracy", caption, columns, blocks, values, notes(labels, responses, values, [benchmark]))
+    return table.from_grids(responses, labels, beside=REFERENCE)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
+from stair.paper import paper_labels
 from stair.paper.labels import Labels
-from stair.paper.layout import DASH, Cell, Layout, Row, plain_header
+from stair.paper.layout import DASH
 from stair.paper.replay_numbers import ReplayNumbers
-from stair.paper.table_inputs import analyzed_models
-from stair.paper.tables import bank_runtime, replay_design, shared_t1, text_numbers
-from stair.paper.tables.table import Table, gap_reasons, stacked
+from stair.paper.table_inputs import GAINS_FROM, analyzed_models, diagram_models, stair_controller, tables_of
+from stair.paper.tables import bank_runtime, replay_design, shared_t1
+from stair.paper.tables.table import Column, Line, Table, gap_reasons
+from stair.paper.tidy import read_tidy
+from stair.records.files import read_mapping
+from stair.records.manifest import manifest_path, recorded_fact
 from stair.statistics.grid import Gap
+from stair.statistics.metrics import MEAN
 from stair.statistics.values import Value
 
 
@@ -24,27 +31,20 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         values += ReplayNumbers.of_run(config, paths, model, REPLAY_PARTS).printed()
     if config.runtime is not None:
         values += bank_runtime.in_text(config, paths)
-    values += text_numbers.training_numbers(config, paths)
-    values += text_numbers.gains(config, paths, labels)
+    values += training_numbers(config, paths)
+    values += gains(config, paths, labels)
     if config.controls is not None:
         values += shared_t1.in_text(config, paths, labels)
-    blocks: dict[str, list[Row]] = {}
+    blocks: dict[str, list[Line]] = {}
     for value in values:
         of = [name for name in (labels.printed_model(value.model), labels.benchmark(value.benchmark)) if name]
         where = [name for name in (labels.condition(value.condition), value.turn, value.group) if name]
-        cells = (Cell(value.metric), Cell(", ".join(where)), Cell(_text(value)))
-        blocks.setdefault(f"{value.artifact}: {', '.join(of)}", []).append(Row(cells))
-    notes = [f"Not reported: {reason}." for reason in gap_reasons(values)]
-    layout = Layout(
-        "in_text",
-        "Numbers of the text, by the part of the paper that gives them.",
-        plain_header("Number", "Where", "Value"),
-        stacked(list(blocks.items()), "addlinespace"),
-        (*notes, *labels.notes),
-        columns="llr",
-        size="tiny",
-    )
-    return Table("in_text", "in_text", tuple(values), layout, columns=("low", "high"))
+        line = Line((value.metric, ", ".join(where), _text(value)))
+        blocks.setdefault(f"{value.artifact}: {', '.join(of)}", []).append(line)
+    columns = [Column("Number", align="l"), Column("Where", align="l"), Column("Value")]
+    caption = "Numbers of the text, by the part of the paper that gives them."
+    below = (*(f"Not reported: {reason}." for reason in gap_reasons(values)), *labels.notes)
+    return Table.of("in_text", caption, columns, list(blocks.items()), values, below, more=("low", "high"))
 
 
 def _text(value: Value) -> str:
@@ -52,3 +52,55 @@ def _text(value: Value) -> str:
         return DASH
     number = f"{value.value:,}" if isinstance(value.value, int) else f"{value.value:,.6g}"
     return f"{number} {value.unit}".rstrip()
+
+
+def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
+    """Problems of each training pool, STAIR's updates, and how many times its parameters LoRA has."""
+    for model in config.models:
+        cleaning = paths.cleaning(model)
+        counts = read_mapping(cleaning)["counts"] if cleaning.is_file() else {}
+        for metric in ("training problems", "validation problems"):
+            count = counts.get(metric.replace(" ", "_"), Gap(f"{model}: the run has no training problems"))
+            yield Value(model, "", "", "", "", metric, count, "", paper_labels.POOL_TEXT)
+    controller = stair_controller(config)
+    adapters = [key for key, item in config.controllers.items() if item.kind == "lora"]
+    for model in diagram_models(config):
+        assert controller is not None, "no model has a diagram then"
+        updates = _fact(paths, model, controller, "updates")
+        yield Value(model, "", "", "", "", "optimizer updates", updates, "", paper_labels.TRAINING_TEXT)
+        for adapter in adapters:
+            if model in config.trained(adapter):
+                stair, lora = (_fact(paths, model, key, "parameters") for key in (controller, adapter))
+                metric = "LoRA parameters over STAIR parameters"
+                yield Value(model, "", "", "", "", metric, lora / stair, "", paper_labels.TRAINING_TEXT)
+
+
+def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
+    """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the unrounded CSV of both."""
+    if GAINS_FROM not in tables_of(config):
+        return
+    metric = f"Avg@{config.evaluation.samples}"
+    means = {
+        (row["model"], row["benchmark"], row["condition"]): row["value"]
+        for row in read_tidy(paths.table(GAINS_FROM))
+        if (row["turn"], row["metric"]) == (MEAN, metric)
+    }
+    for model in config.models:
+        for benchmark in config.benchmarks_of(model):
+            place = (labels.model(model), labels.benchmark(benchmark))
+            sides = [means.get((*place, labels.condition(key))) for key in ("stair", "native")]
+            if None in sides:
+                continue
+            gain = (
+                float(sides[0]) - float(sides[1])
+                if sides[0] and sides[1]
+                else Gap(f"{', '.join(place)}: a mean is missing")
+            )
+            yield Value(
+                model, benchmark, "stair", MEAN, "", f"{metric} gain over Native", gain, "pp", paper_labels.GAINS_TEXT
+            )
+
+
+def _fact(paths: RunPaths, model: str, controller: str, key: str) -> int:
+    """A number of a trained controller's manifest."""
+    return int(recorded_fact(manifest_path(paths.controller(model, controller)), key))

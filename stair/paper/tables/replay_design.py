@@ -8,8 +8,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper import paper_labels
 from stair.paper.labels import Labels
-from stair.paper.layout import Cell, Layout, Row, plain_header
-from stair.paper.tables.table import Table, comparison_title, in_words, stacked
+from stair.paper.tables.table import Column, Line, Table, comparison_title, in_words, whole
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
@@ -19,40 +18,28 @@ from stair.stages.replay.design.printed_numbers import Fact, length_facts, table
 from stair.statistics.values import Value
 
 _COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}
-_COLUMNS = ("current problems", "histories", "sessions", "source problems")
+_METRICS = ("current problems", "histories", "sessions", "source problems")
 
 
 def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     """The designs of all replayed models; without a heading where there is one model."""
     replay = config.replay
     assert replay is not None, "the graph asks for no replay table then"
+    places = [(coverage, number) for coverage in _COVERAGES.values() for number in ("1", "2")]
     values: list[Value] = []
-    blocks: list[tuple[str, list[Row]]] = []
+    blocks = []
     for model in replay.models:
-        model_values = _values(config, model, table_facts(_design(config, paths, model)))
-        numbers = {(value.condition, value.group, value.metric): value.value for value in model_values}
-        rows = []
-        for coverage in _COVERAGES.values():
-            for number in (1, 2):
-                counts = [numbers[coverage, f"group {number}", metric] for metric in _COLUMNS]
-                rows.append(Row((Cell(coverage), Cell(str(number)), *(Cell(f"{count:,}") for count in counts))))
-        blocks.append((comparison_title(labels, model, replay.benchmark), rows))
-        values += model_values
-    header = plain_header("Design", "Group", *(column.capitalize() for column in _COLUMNS))
+        values += _values(config, model, table_facts(_design(config, paths, model)))
+        place = {"model": model, "benchmark": replay.benchmark}
+        lines = [Line(names, {**place, "condition": names[0], "group": f"group {names[1]}"}) for names in places]
+        blocks.append((comparison_title(labels, model, replay.benchmark) if len(replay.models) > 1 else "", lines))
+    columns = [Column("Design", align="l"), Column("Group", align="l")]
+    columns += [Column(metric.capitalize(), (metric,), text=whole) for metric in _METRICS]
     caption = (
         "Balanced replay designs. Histories are sampled paths; sessions count distinct problem orders. Source problems count "
         f"distinct problems in the first {in_words(replay.depth)} turns."
     )
-    layout = Layout(
-        paper_labels.REPLAY_DESIGN,
-        caption,
-        header,
-        stacked(blocks, "midrule", headed=len(blocks) > 1),
-        labels.notes,
-        columns="llrrrr",
-        trimmed=False,
-    )
-    return Table("replay_design", paper_labels.REPLAY_DESIGN, tuple(values), layout)
+    return Table.of("replay_design", caption, columns, blocks, values, labels.notes)
 
 
 def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:

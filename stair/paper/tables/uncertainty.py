@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
 import pandas as pd
 
 from stair.paper.labels import Labels
-from stair.paper.layout import DASH, Cell, Layout, Row, plain_header, rounded, signed
-from stair.paper.tables.table import Table, benchmark_title, notes, sources, stacked
+from stair.paper.layout import rounded, signed
+from stair.paper.tables.table import Column, Line, Table, benchmark_title, notes
 from stair.statistics.conditioning import CONDITIONS
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.interval_tables import (
@@ -29,7 +29,21 @@ from stair.statistics.values import Value
 BASE = "native"
 """What conditions are compared with."""
 
-_ENDS = {"low": "interval low", "high": "interval high", "rerun_low": "rerun low", "rerun_high": "rerun high"}
+_ENDS = {
+    "low": ("interval low", "%"),
+    "high": ("interval high", "%"),
+    "rerun_low": ("rerun low", "%"),
+    "rerun_high": ("rerun high", "%"),
+}
+_DIFFERENCES = {
+    "value": ("minus Native", "pp"),
+    "low": ("minus Native interval low", "pp"),
+    "high": ("minus Native interval high", "pp"),
+    "detectable": ("minus Native detectable", "pp"),
+    "p": ("minus Native p", ""),
+}
+"""The columns of rows that are reported: the ends of their metrics' names, and their units."""
+_FLOOR = "minus Native noise floor"
 
 
 def intervals(responses: Responses, labels: Labels) -> Table:
@@ -72,63 +86,38 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
         compared = [condition for condition in CONDITIONS if condition in present]
         if REFERENCE in present and compared:
             frames.append(history_intervals(responses, model, benchmark, compared))
-    values = _interval_values(frames)
-    average = f"Avg@{responses.samples}"
-    shown = frames[0][frames[0]["metric"] == average]
-    blocks = [
-        (labels.printed_model(model), _interval_rows(shown, responses, labels, model)) for model in responses.models
+    values = [
+        value for frame in frames for row in records(frame, IntervalRow) for value in _values(row, row.group, _ENDS)
     ]
-    header = plain_header("Benchmark", "Condition", "Turns", average, "Other problems", "Another run")
+    average = f"Avg@{responses.samples}"
+    # A line for each condition: its T2-T4 mean, or else its first turn.
+    shown: dict[tuple[str, str, str], IntervalRow] = {}
+    for row in records(frames[0][frames[0]["metric"] == average], IntervalRow):
+        key = (row.model, row.benchmark, row.condition)
+        shown[key] = row if row.turn == MEAN else shown.get(key, row)
+
+    def line(row: IntervalRow) -> Line:
+        return Line((*_names(row, labels), row.turn.replace("-", "--")), _row_place(row))
+
+    blocks = []
+    for model in responses.models:
+        keys = [(model, b, c) for b in responses.benchmarks(model) for c in responses.conditions(model, b)]
+        blocks.append((labels.printed_model(model), [line(shown[key]) for key in keys]))
+    columns = [Column(title, align="l") for title in ("Benchmark", "Condition", "Turns")]
+    columns.append(Column(average, (average,)))
+    for title, name in (("Other problems", "interval"), ("Another run", "rerun")):
+        columns.append(Column(title, (f"{average} {name} low", f"{average} {name} high"), text=_interval, align="c"))
     caption = (
         f"{average} (%) with 95% intervals: for other problems of the same kind (bootstrap over problems), and for another run "
         "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
     )
-    layout = Layout(
-        table,
-        caption,
-        header,
-        stacked(blocks, "midrule"),
-        _notes(labels, responses, values),
-        columns="lllrcc",
-        separation=3,
-        size="footnotesize",
-    )
-    return Table(table, table, tuple(values), layout, sources(responses, lambda key: True))
+    averages = [value for row in shown.values() for value in _values(row, "", {"value": ("", "%")})]
+    below = _notes(labels, responses, values)
+    return Table.of(table, caption, columns, blocks, values, below, shown=averages).from_grids(responses, labels)
 
 
-def _interval_values(frames: Iterable[pd.DataFrame]) -> list[Value]:
-    """The ends of both intervals of every score."""
-    values = []
-    for row in (row for frame in frames for row in records(frame, IntervalRow)):
-        keys = (row.model, row.benchmark, row.condition, row.turn, row.group)
-        for column, name in _ENDS.items():
-            end = Gap(row.gap) if row.gap else float(getattr(row, column))
-            values.append(Value(*keys, f"{row.metric} {name}", end, "%"))
-    return values
-
-
-def _interval_rows(shown: pd.DataFrame, responses: Responses, labels: Labels, model: str) -> list[Row]:
-    """A model's block: a row for each condition, of its T2-T4 mean or else of its first turn in `shown`."""
-    rows = []
-    for benchmark in responses.benchmarks(model):
-        for condition in responses.conditions(model, benchmark):
-            place = (shown["model"] == model) & (shown["benchmark"] == benchmark) & (shown["condition"] == condition)
-            by_turn = {row.turn: row for row in records(shown[place], IntervalRow)}
-            row = by_turn.get(MEAN) or next(iter(by_turn.values()))
-            cells = [DASH] * 3
-            if not row.gap:
-                cells = [
-                    rounded(row.value),
-                    f"{rounded(row.low, 1)} to {rounded(row.high, 1)}",
-                    f"{rounded(row.rerun_low, 1)} to {rounded(row.rerun_high, 1)}",
-                ]
-            names = (
-                benchmark_title(labels, benchmark),
-                labels.printed_condition(condition),
-                row.turn.replace("-", "--"),
-            )
-            rows.append(Row(tuple(Cell(text) for text in (*names, *cells))))
-    return rows
+def _interval(low: float, high: float) -> str:
+    return f"{rounded(low, 1)} to {rounded(high, 1)}"
 
 
 def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequence[int]) -> Table | None:
@@ -136,15 +125,12 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     frames: list[pd.DataFrame] = []
     for model, benchmark in responses.pairs:
         present = responses.conditions(model, benchmark)
-        for condition in present:
-            later = max(responses.turns(model, benchmark, condition)) > 1
-            if BASE in present and condition != BASE and later:
-                frames.append(condition_comparisons(responses, model, benchmark, condition, BASE, turns=turns))
-        if BASE in present:
-            for family, members in _complete_families(labels, present).items():
-                frames.append(
-                    condition_comparisons(responses, model, benchmark, family, BASE, turns=turns, members=members)
-                )
+        if BASE not in present:
+            continue
+        later = [key for key in present if key != BASE and max(responses.turns(model, benchmark, key)) > 1]
+        families = {**dict.fromkeys(later), **_complete_families(labels, present)}
+        for key, members in families.items():
+            frames.append(condition_comparisons(responses, model, benchmark, key, BASE, turns=turns, members=members))
     if not frames:
         return None
     differences = pd.concat(frames, ignore_index=True)
@@ -155,15 +141,17 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     shown = [row for row in every if (row.turn, row.metric) == (span, average)]
     tested = [row for row in shown if not row.gap and row.condition not in again]
     different = set(compress(tested, false_discoveries([row.p for row in tested])))
-    # A noise floor stands beside effects, not beside the noise that it is made from.
-    beside = {row: None if row.condition in again else floors.get(_place(row)) for row in every}
-    values = [value for row in every for value in _comparison_values(row, beside[row])]
-    blocks = []
-    for model in responses.models:
-        rows = [_comparison_row(row, beside[row], labels, row in different) for row in shown if row.model == model]
-        if rows:
-            blocks.append((labels.printed_model(model), rows))
-    header = plain_header("Benchmark", "Condition", "Difference", "95% interval", "𝑝", "Detectable", "Noise")
+    values = []
+    for row in every:
+        values += _values(row, "", _DIFFERENCES)
+        # A noise floor stands beside effects, not beside the noise that it is made from.
+        if row.condition not in again and (floor := floors.get(_place(row))) is not None:
+            values.append(replace(values[-1], metric=f"{row.metric} {_FLOOR}", value=floor, unit="pp"))
+    lines: dict[str, list[Line]] = {}
+    for row in shown:
+        line = Line(_names(row, labels), _row_place(row), bold=row in different)
+        lines.setdefault(row.model, []).append(line)
+    metric = f"{average} minus Native"
     caption = (
         f"{average} {'over T2--T4' if span == MEAN else f'at {span}'} minus Native's, in percentage points, "
         "paired by problem: bootstrap interval, 𝑝 of the "
@@ -171,46 +159,40 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         "difference of conditions that repeat Native, where there are any. Bold: different "
         "from Native with at most 5% false discoveries over the table. The CSV has every turn and metric."
     )
-    layout = Layout(
-        table,
-        caption,
-        header,
-        stacked(blocks, "midrule"),
-        _notes(labels, responses, values),
-        columns="llrcrrr",
-        separation=3,
-        size="footnotesize",
-    )
-    compared = {tuple(keys) for keys in differences[["model", "benchmark", "condition"]].to_numpy()}
-    compared |= {(model, benchmark, BASE) for model, benchmark, _ in compared}
-    shows = sources(responses, lambda key: key[:3] in compared and key.turn > 1)
-    return Table(table, table, tuple(values), layout, shows)
+    ends = (f"{metric} interval low", f"{metric} interval high")
+    columns = [
+        Column("Benchmark", align="l"),
+        Column("Condition", align="l"),
+        Column("Difference", (metric,), text=signed),
+        Column("95% interval", ends, text=_signed_interval, align="c"),
+        Column("𝑝", (f"{metric} p",), text=lambda p: rounded(p, 3)),
+        Column("Detectable", (f"{metric} detectable",)),
+        Column("Noise", (metric, f"{average} {_FLOOR}"), text=lambda _, floor: rounded(floor)),
+    ]
+    blocks = [(labels.printed_model(model), lines[model]) for model in responses.models if model in lines]
+    below = _notes(labels, responses, values)
+    return Table.of(table, caption, columns, blocks, values, below).from_grids(responses, labels, beside=BASE)
 
 
-def _comparison_values(row: ComparisonRow, floor: float | None) -> Iterator[Value]:
-    """The numbers of a comparison, and the noise floor of its place where there is one."""
-    keys = (row.model, row.benchmark, row.condition, row.turn, "")
-    for column, name, unit in (
-        ("value", "minus Native", "pp"),
-        ("low", "minus Native interval low", "pp"),
-        ("high", "minus Native interval high", "pp"),
-        ("detectable", "minus Native detectable", "pp"),
-        ("p", "minus Native p", ""),
-    ):
-        number = Gap(row.gap) if row.gap else float(getattr(row, column))
-        yield Value(*keys, f"{row.metric} {name}", number, unit)
-    if floor is not None:
-        yield Value(*keys, f"{row.metric} minus Native noise floor", floor, "pp")
+def _signed_interval(low: float, high: float) -> str:
+    return f"{signed(low)} to {signed(high)}"
 
 
-def _comparison_row(row: ComparisonRow, floor: float | None, labels: Labels, different: bool) -> Row:
-    cells = [DASH] * 5
-    if not row.gap:
-        interval = f"{signed(row.low)} to {signed(row.high)}"
-        cells = [signed(row.value), interval, rounded(row.p, 3), rounded(row.detectable)]
-        cells.append(DASH if floor is None else rounded(floor))
-    names = (benchmark_title(labels, row.benchmark), labels.printed_condition(row.condition))
-    return Row((*(Cell(name) for name in names), *(Cell(text, bold=different) for text in cells)))
+def _values(row: IntervalRow | ComparisonRow, group: str, columns: Mapping[str, tuple[str, str]]) -> list[Value]:
+    """The numbers of a row's columns, each with the end of its metric and its unit."""
+    keys = (row.model, row.benchmark, row.condition, row.turn, group)
+    return [
+        Value(*keys, f"{row.metric} {name}".strip(), Gap(row.gap) if row.gap else float(getattr(row, column)), unit)
+        for column, (name, unit) in columns.items()
+    ]
+
+
+def _row_place(row: IntervalRow | ComparisonRow) -> dict[str, str]:
+    return {"model": row.model, "benchmark": row.benchmark, "condition": row.condition, "turn": row.turn}
+
+
+def _names(row: IntervalRow | ComparisonRow, labels: Labels) -> tuple[str, str]:
+    return benchmark_title(labels, row.benchmark), labels.printed_condition(row.condition)
 
 
 def _complete_families(labels: Labels, present: Sequence[str]) -> dict[str, list[str]]:

@@ -12,9 +12,18 @@ from scipy import stats
 
 from stair.config.model import Config
 from stair.paper import paper_labels
-from stair.paper.claims.paper_effects import paper_effects
 from stair.paper.claims.parts import Evidence, parts_of, seeds_of
-from stair.paper.claims.statements import Claim, Compare, Pooled, Shared, Test, Transitions, Values, read_claims
+from stair.paper.claims.statements import (
+    Claim,
+    Compare,
+    Pooled,
+    Shared,
+    Test,
+    Transitions,
+    Values,
+    paper_effects,
+    read_claims,
+)
 from stair.paper.comparison.printed import printed_values
 from stair.paper.labels import Labels
 from stair.pipeline.planning.sizes import problems_of

@@ -13,11 +13,9 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.paper.claims.claims_csv import COLUMNS, claims_csv, read_claim_lines
-from stair.paper.claims.paper_effects import paper_effects
 from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
-from stair.paper.claims.stage import layout, write
-from stair.paper.claims.statements import read_claims
+from stair.paper.claims.stage import COLUMNS, claims_csv, layout, read_claim_lines, write
+from stair.paper.claims.statements import paper_effects, read_claims
 from stair.paper.claims.verdicts import Judged, Verdict, joint_effect, judge
 from stair.paper.comparison.ours import Ours
 from stair.paper.comparison.printed import Place, printed_values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stair.paper.comparison.elsewhere import elsewhere
+from stair.paper.comparison.ours import elsewhere
 from stair.paper.comparison.printed import Place
 
 OVERLAP = "neighborhood overlap, interaction response, k={}, layer {}"

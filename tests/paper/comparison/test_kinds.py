@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from stair.paper.comparison.kinds import RULES, Kind, kind_of
+from stair.paper.comparison.printed import RULES, Kind, kind_of
 from tests.statistics.paper_rows import paper_values
 
 PAPER = paper_values(".*")

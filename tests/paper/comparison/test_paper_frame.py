@@ -12,11 +12,9 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.comparison.compared import Compared, Verdict
-from stair.paper.comparison.comparison_csv import COLUMNS, comparison_csv, summary
-from stair.paper.comparison.kinds import SAMPLED
-from stair.paper.comparison.printed import Place
+from stair.paper.comparison.printed import SAMPLED, Place
 from stair.paper.comparison.run_facts import RunFacts
-from stair.paper.comparison.stage import write
+from stair.paper.comparison.stage import COLUMNS, comparison_csv, summary, write
 from stair.paper.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
@@ -73,10 +71,10 @@ def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared],
     paths = RunPaths(tmp_path)
     write(compared, paper_config(), paths.comparison())
     counted = comparison_of(paths, ("turns_qwen3.5-4b",))
-    assert counted is not None and sum(counted.total) == 1085
-    artifacts = [artifact for artifact, _, _ in counted.rows]
+    assert counted is not None and sum(counted["total"]) == 1085
+    artifacts = [artifact for artifact, _, _ in counted["rows"]]
     assert artifacts == list(dict.fromkeys(each.printed.place.artifact for each in compared))
-    anchors = {artifact: anchor for artifact, anchor, _ in counted.rows if anchor}
+    anchors = {artifact: anchor for artifact, anchor, _ in counted["rows"] if anchor}
     assert anchors == {"tab:turns-qwen35_4b_thinking": "table-turns_qwen3.5-4b"}
 
 
@@ -85,10 +83,10 @@ def test_the_report_says_each_reason_of_missing_values_once(compared: list[Compa
     write(compared, paper_config(), paths.comparison())
     missing = [each for each in compared if each.verdict is Verdict.NOT_RUN]
     gaps = gaps_of(paths)
-    assert [gap.count for gap in gaps] == sorted(Counter(each.reason for each in missing).values(), reverse=True)
+    assert [gap["count"] for gap in gaps] == sorted(Counter(each.reason for each in missing).values(), reverse=True)
     for gap in gaps:
-        where = [each.printed.place.artifact for each in missing if each.reason == gap.reason]
-        assert (gap.count, gap.artifacts) == (len(where), tuple(dict.fromkeys(where)))
+        where = [each.printed.place.artifact for each in missing if each.reason == gap["reason"]]
+        assert (gap["count"], gap["artifacts"]) == (len(where), list(dict.fromkeys(where)))
 
 
 def test_another_truth_differs(tmp_path: Path) -> None:

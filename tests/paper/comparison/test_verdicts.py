@@ -9,9 +9,8 @@ import pytest
 
 from stair.config.resolve import resolve
 from stair.paper.comparison.compared import Compared, Known, Verdict, compare, spread_key
-from stair.paper.comparison.kinds import Kind
 from stair.paper.comparison.ours import Ours, read_ours
-from stair.paper.comparison.printed import Place, Printed, printed_values
+from stair.paper.comparison.printed import Kind, Place, Printed, printed_values
 from stair.paper.labels import Labels
 from stair.paper.tidy import tidy_csv
 from stair.statistics.printed_comparison import Key, Spread

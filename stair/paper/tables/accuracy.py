@@ -1,0 +1,198 @@
+"""Tables continuous_summary, turns_<model>, lora_comparison and lora_turns: Avg@k and Pass@k by condition and turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from stair.models.parameters import controller_parameters, lora_parameters
+from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+from stair.paper.labels import Labels
+from stair.paper.layout import signed
+from stair.paper.table_inputs import LORA, MAIN
+from stair.paper.tables.table import (
+    Column,
+    Line,
+    Table,
+    benchmark_title,
+    comparison_title,
+    condition_line,
+    notes,
+    score,
+    scores,
+    whole,
+)
+from stair.statistics.grid import Gap, Responses, unique
+from stair.statistics.metrics import MEAN, REFERENCE, gains, metric_names
+from stair.statistics.values import Value
+
+BASES = {"stair": "native", "lora_stair": "lora"}
+"""What a gain is counted from."""
+RANK = 2
+
+
+def summary(responses: Responses, labels: Labels) -> Table | None:
+    """Vanilla at T1, the others over T2 to T4, of every model and benchmark; None without their rows."""
+    benchmarks = unique(benchmark for _, benchmark in responses.pairs)
+    present = {condition for pair in responses.pairs for condition in responses.conditions(*pair)}
+    shown = [condition for condition in MAIN if condition in present]
+    columns = [Column("Condition", align="l")]
+    for benchmark in benchmarks:
+        title = benchmark_title(labels, benchmark)
+        for metric in metric_names(responses.samples):
+            columns.append(Column(metric, (metric,), {"benchmark": benchmark}, over=title, align="c", rival=True))
+    blocks = [
+        (labels.printed_model(model), [_summary_line(labels, model, condition) for condition in shown])
+        for model in responses.models
+    ]
+    values = scores(responses, blocks, columns)
+    caption = (
+        "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
+        "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
+    )
+    below = notes(labels, responses, values, benchmarks)
+    table = Table.of("continuous_summary", caption, columns, blocks, values, below)
+    return table.from_grids(responses, labels) if shown else None
+
+
+def _summary_line(labels: Labels, model: str, condition: str) -> Line:
+    reference = {"model": model, "condition": REFERENCE, "turn": "T1"}
+    if condition == REFERENCE:
+        return Line((labels.printed_condition(condition),), reference, shaded="vanillarow", rival=False)
+    line = condition_line(labels, condition, model=model, turn=MEAN)
+    return replace(line, exceeds=reference) if condition == "stair" else line
+
+
+def turns(responses: Responses, labels: Labels, model: str) -> Table | None:
+    """One model's turns and their mean over its benchmarks; None where it has no rows."""
+    columns, benchmarks = _turn_columns(responses, "T1", "T2", "T3", "T4", MEAN), responses.benchmarks(model)
+    blocks = []
+    for benchmark in benchmarks:
+        shown = [condition for condition in MAIN if condition in responses.conditions(model, benchmark)]
+        lines = _lines(labels, shown, ("stair",), model=model, benchmark=benchmark)
+        # In the paper's tables by turn, the last block is followed by a space, too.
+        blocks.append((benchmark_title(labels, benchmark), [*lines[:-1], replace(lines[-1], ruled=True)]))
+    values = [
+        value
+        for value in scores(responses, blocks, columns)
+        if value.turn == "T1" or max(responses.turns(model, value.benchmark, value.condition)) > 1
+    ]
+    caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
+    below = notes(labels, responses, values, benchmarks)
+    table = Table.of(f"turns_{model}", caption, columns, blocks, values, below)
+    return table.from_grids(responses, labels) if blocks else None
+
+
+def _turn_columns(responses: Responses, *turns: str) -> list[Column]:
+    """A condition's name, and its metrics at each turn. T1 is shared, so nothing is bold there."""
+    columns = [Column("Condition", align="l")]
+    for turn in turns:
+        for metric in metric_names(responses.samples):
+            over = "Mean" if turn == MEAN else turn
+            columns.append(Column(metric, (metric,), {"turn": turn}, over=over, rival=turn != "T1"))
+    return columns
+
+
+def _lines(labels: Labels, conditions: Iterable[str], ours: Iterable[str], **place: str) -> list[Line]:
+    return [condition_line(labels, condition, ours, **place) for condition in conditions]
+
+
+# ---------------------------------------------------------------- LoRA
+
+
+def lora_comparison(
+    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int | Gap] | None = None
+) -> Table | None:
+    """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
+
+    Each pair of a model and a benchmark has its block. `trained` gives the parameters that
+    (model, condition) trains; for pairs it lacks, they are known for the paper's models alone.
+    """
+    columns = [Column("Condition", align="l")]
+    columns.append(Column("Trainable params", ("trainable parameters",), text=whole, align="c"))
+    for metric in metric_names(responses.samples):
+        columns.append(Column("Score", (metric,), over=metric, align="c", rival=True))
+        columns.append(Column("Δ (pp)", (f"{metric} gain",), text=signed, over=metric, align="c", rival=True))
+    pairs = _lora_pairs(responses)
+    blocks = [
+        # A rule is between the conditions without LoRA and those with it.
+        (title, [replace(line, ruled=number == 1) for number, line in enumerate(lines)])
+        for title, lines in _lora_blocks(labels, pairs, turn=MEAN)
+    ]
+    values = [value for pair in pairs for value in _compared(responses, *pair, trained or {})]
+    several = len(pairs) > 1
+    subject = "STAIR, LoRA and both trained jointly" if several else _subject(labels, pairs)
+    caption = (
+        f"{subject} (%). Scores average T2--T4. Δ is computed before rounding, relative to Native for STAIR and to LoRA for "
+        f"LoRA + STAIR. Bold marks the highest score and gain for each metric{' in each block' if several else ''}, "
+        "including ties."
+    )
+    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
+    table = Table.of("lora_comparison", caption, columns, blocks, values, below)
+    return table.from_grids(responses, labels) if pairs else None
+
+
+def lora_turns(responses: Responses, labels: Labels) -> Table | None:
+    """T2, T3, T4 and their mean, a block for each pair; None without LoRA's rows."""
+    pairs = _lora_pairs(responses)
+    columns, blocks = _turn_columns(responses, "T2", "T3", "T4", MEAN), _lora_blocks(labels, pairs)
+    values, several = scores(responses, blocks, columns), len(pairs) > 1
+    subject = "Standalone" if several else f"{_subject(labels, pairs)}: standalone"
+    caption = (
+        f"{subject} and jointly trained adapters by turn (%). Mean averages T2--T4; bold marks the highest score in each "
+        f"column{' of each block' if several else ''}, including ties."
+    )
+    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
+    table = Table.of("lora_turns", caption, columns, blocks, values, below)
+    return table.from_grids(responses, labels) if pairs else None
+
+
+def _lora_pairs(responses: Responses) -> list[tuple[str, str]]:
+    """The pairs of a model and a benchmark that have LoRA's rows."""
+    return [pair for pair in responses.pairs if {"lora", "lora_stair"} & set(responses.conditions(*pair))]
+
+
+def _subject(labels: Labels, pairs: Sequence[tuple[str, str]]) -> str:
+    return comparison_title(labels, *pairs[0]) if pairs else ""
+
+
+def _lora_blocks(labels: Labels, pairs: Sequence[tuple[str, str]], **place: str) -> list[tuple[str, list[Line]]]:
+    return [
+        (
+            comparison_title(labels, model, benchmark) if len(pairs) > 1 else "",
+            _lines(labels, LORA, BASES, model=model, benchmark=benchmark, **place),
+        )
+        for model, benchmark in pairs
+    ]
+
+
+def _compared(
+    responses: Responses, model: str, benchmark: str, trained: Mapping[tuple[str, str], int | Gap]
+) -> Iterator[Value]:
+    """Parameters, means over T2 to T4 and gains of every condition on one model and benchmark."""
+    for condition in LORA:
+        place = {"model": model, "benchmark": benchmark, "condition": condition, "turn": MEAN}
+        count = trained.get((model, condition), trainable_parameters(model, condition))
+        yield Value(**place, group="", metric="trainable parameters", value=count, unit="")
+        base = BASES.get(condition)
+        added = gains(responses, condition, base, model=model, benchmark=benchmark) if base else []
+        for metric in metric_names(responses.samples):
+            yield score(responses, metric=metric, **place)
+            yield from (gain for gain in added if gain.metric == f"{metric} gain")
+
+
+def trainable_parameters(model: str, condition: str) -> int | Gap:
+    """Parameters that a condition trains on a model of the paper."""
+    if condition == "native":
+        return 0
+    if model not in CONFIGS:
+        return Gap(f"{model}, {condition}: response rows do not tell how many parameters were trained")
+    normals = controller_parameters(CONFIGS[model], CONTROLLED_LAYERS)
+    if condition == "stair":
+        return normals
+    if CONFIGS[model]["model_type"] != "qwen3":
+        return Gap(
+            f"{model}, {condition}: the paper trains LoRA on Qwen3 only, so the run's controllers must give the count"
+        )
+    lora = lora_parameters(CONFIGS[model], RANK)
+    return lora + normals if condition == "lora_stair" else lora
