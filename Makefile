@@ -31,7 +31,7 @@ VENV := .venv
 BUILT := $(shell cat $(VENV)/.device 2>/dev/null || echo cpu)
 ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUILT))
 # The environment is built again when the lock or the package's metadata changes.
-ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml
+ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml grader/pyproject.toml
 READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell cat $(ENV_FILES) | cksum | tr ' ' '-')
 
 .PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
@@ -125,7 +125,7 @@ lint: $(READY)
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/snakefmt --check Snakefile workflow/rules
 	$(VENV)/bin/snakemake --lint
-	@find stair workflow/rules -name "*.py" -o -name "*.smk" | xargs wc -l | \
+	@find stair grader/answer_grader workflow/rules -name "*.py" -o -name "*.smk" | xargs wc -l | \
 	  awk '$$2 != "total" {split($$2, part, "/"); name = part[1] "/" part[2]; lines[name] += $$1} END {for (name in lines) print lines[name], name}' | sort -rn
 
 lock: $(READY)

@@ -83,7 +83,7 @@ pip install --quiet --no-compile --no-deps --require-hashes -r .venv/uv.lock || 
 .venv/bin/python envs/lock_part.py "$lock" --without ${others[@]+"${others[@]}"} > .venv/packages.lock
 .venv/bin/python envs/install.py --no-deps --require-hashes -r .venv/packages.lock
 # Compatible mode: Snakemake finds its logger plugin only in folders on the path.
-.venv/bin/python envs/install.py --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+.venv/bin/python envs/install.py --no-deps --no-build-isolation --config-settings editable_mode=compat -e . -e ./grader
 if [ "$device" = cuda ]; then
   envs/kernels.sh "$lock"
 fi

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +12,6 @@ import typer
 
 from stair.cli.context import open_job, open_run
 from stair.cli.options import InputsArgument, JobRunOption, RunOption
-from stair.records.progress import duration
 
 if TYPE_CHECKING:
     from stair.paper.tables.table import Table
@@ -21,59 +19,14 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
-@commands.command()
-def score(
-    source: Annotated[
-        Path, typer.Argument(help="JSON lines with id, kind, response, reference; or scored lines, with --compare.")
-    ],
-    target: Annotated[
-        Path, typer.Argument(help="The file to write scored lines to; or other scored lines, with --compare.")
-    ],
-    compare: Annotated[
-        bool, typer.Option("--compare", help="List the lines on which two scored files differ.")
-    ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Worker processes (default: the processors).")] = None,
-    accept_choice_text: Annotated[
-        bool, typer.Option("--accept-choice-text", help="Accept a letter followed by that option's own text.")
-    ] = False,
-) -> None:
-    """Give verdicts on responses in a file, or compare two scored files.
+@commands.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    short_help="Give verdicts on responses in a file, or compare two graded files: the command answer-grader.",
+)
+def score(context: typer.Context) -> None:
+    from answer_grader.__main__ import main
 
-    Reads one JSON object a line: id, kind (math, integer, choice), response, reference, and optionally problem_hint (the
-    problem's text), choices (its options), finish_reason. Writes id, answer, verdict (correct, wrong, no_answer, timeout),
-    correct. Malformed lines are reported and skipped; the exit code is then 1.
-    """
-    from stair.grading.json_lines import compare_files, score_file
-
-    if compare:
-        differences = compare_files(source, target)
-        for each in differences:
-            print(f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})")
-        print(f"{len(differences)} lines differ")
-        return
-    progress = ScoringProgress()
-    report = score_file(source, target, progress=progress, workers=threads, accept_choice_text=accept_choice_text)
-    print(f"{report.scored} scored: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
-    print(report.forms)
-    for line in report.malformed:
-        print(f"stair: error: {source}, {line}", file=sys.stderr)
-    if report.malformed:
-        raise SystemExit(1)
-
-
-class ScoringProgress:
-    """Prints the progress of a long scoring every five seconds, by the bytes read."""
-
-    def __init__(self) -> None:
-        self._started = self._last_printed = time.monotonic()
-
-    def __call__(self, read: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self._last_printed < 5 or not read:
-            return
-        self._last_printed = now
-        seconds_left = (now - self._started) / read * (total - read)
-        print(f"{read / total:.0%} scored, about {duration(seconds_left)} left", file=sys.stderr)
+    sys.exit(main(context.args))
 
 
 @commands.command()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+from answer_grader.choices import choice_letter
 
-from stair.grading.choice_letters import choice_letter
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
 from stair.stages.data.example_texts import text_digest

@@ -1,4 +1,4 @@
-"""Digests of source code: a module and all modules of this package that it imports. Nothing is imported to find them."""
+"""Digests of source code: a module and all modules of this project that it imports. Nothing is imported to find them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import hashlib
 import json
 from contextlib import suppress
 from functools import cache
-from importlib.util import cache_from_source
+from importlib.util import cache_from_source, find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from stair.records.files import write_text
 
-_ROOT = Path(__file__).parents[2]
-_PACKAGE = Path(__file__).parents[1].name
+PACKAGES = ("stair", "answer_grader")
+"""The project's packages."""
+
 _ITERATES = "pkgutil.iter_modules"
 """A package that imports it imports its own files by it."""
 
@@ -28,7 +29,7 @@ class Module(NamedTuple):
 
 @cache
 def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
-    """SHA-256 over the syntax trees of modules and of what they import from this package, without comments and docstrings.
+    """SHA-256 over the syntax trees of modules and of what they import from the project, without comments and docstrings.
 
     `leave_out` names packages that lend types alone, or whose part in the result is among a rule's settings.
     """
@@ -36,12 +37,13 @@ def modules_digest(*modules: str, leave_out: tuple[str, ...] = ()) -> str:
     digest = hashlib.sha256()
     for name in sorted(reached):
         digest.update(f"{name}\0{reached[name].code}\0".encode())
-    _parser(_ROOT / _PACKAGE).keep()
+    for package in {name.split(".")[0] for name in reached}:
+        _parser(package_folder(package)).keep()
     return digest.hexdigest()
 
 
 def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str, Module]:
-    """Modules, what they import from this package, and the packages that those lie in."""
+    """Modules, what they import from the project, and the packages that those lie in."""
     reached: dict[str, Module] = {}
     queue = list(modules)
     while queue:
@@ -49,7 +51,7 @@ def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str,
         path = _file_of(name)
         if path is None or name in reached or any(f"{name}.".startswith(f"{package}.") for package in leave_out):
             continue
-        reached[name] = _parser(_ROOT / _PACKAGE).module(path)
+        reached[name] = _parser(package_folder(name.split(".")[0])).module(path)
         queue += reached[name].imports
         if _ITERATES in reached[name].imports:
             queue += [f"{name}.{file.stem}" for file in path.parent.glob("*.py") if file != path]
@@ -59,13 +61,22 @@ def modules_reached(*modules: str, leave_out: tuple[str, ...] = ()) -> dict[str,
 
 
 def _file_of(module: str) -> Path | None:
-    if module.split(".")[0] != _PACKAGE:
+    package, *parts = module.split(".")
+    if package not in PACKAGES:
         return None
-    base = _ROOT.joinpath(*module.split("."))
+    base = package_folder(package).joinpath(*parts)
     for path in (base.with_suffix(".py"), base / "__init__.py"):
         if path.is_file():
             return path
     return None
+
+
+def package_folder(package: str) -> Path:
+    """The folder of a package that is installed, or on the path."""
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ValueError(f"the package {package} is not installed; run `make env`")
+    return Path(spec.origin).parent
 
 
 class _Parser:

@@ -25,6 +25,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from stair.records.code_digest import PACKAGES, package_folder
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
@@ -46,7 +47,7 @@ _NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
 """Folders of a run without manifests, some with many files; relative to the run's folder."""
 
 _PACKAGES = (
-    "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "math-verify", "sympy",
+    "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "answer-grader", "sympy",
 )  # fmt: skip
 
 
@@ -82,11 +83,12 @@ def hardware() -> dict[str, Any]:
 
 
 def source_fingerprint() -> str:
-    """SHA-256 over the package's source files, for manifests; no rule and no response key depends on it."""
-    root = Path(__file__).parents[1]
+    """SHA-256 over the project's source files, for manifests; no rule and no response key depends on it."""
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for package in PACKAGES:
+        root = package_folder(package)
+        for path in sorted(root.rglob("*.py")):
+            digest.update(f"{path.relative_to(root.parent).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from answer_grader import Item, Kind, grade_many
+
 from stair.config.backbones import Model
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
-from stair.grading.item import Kind, ScoreItem
-from stair.grading.pool import score_many
 from stair.models.device_and_dtype import DTYPES
 from stair.models.load import load_model
 from stair.records.seeds import hash_order, seed_of
@@ -60,10 +60,10 @@ def measure(config: Config, paths: RunPaths, model: str, folder: Path) -> dict[s
             answer = renderer.visible_answer(completion.response_ids)
             session.history.append(Exchange(session.user(turn), answer))
             text = renderer.text(completion.response_ids)
-            items.append(ScoreItem(text, problem.answer, session.kind, problem.text))
+            items.append(Item(text, problem.answer, session.kind, problem.text))
             names.append(f"{session.benchmark} T{turn + 1}")
-        for name, score in zip(names, score_many(items, workers=0), strict=True):
-            verdicts[name].append(score.correct)
+        for name, verdict in zip(names, grade_many(items, workers=0), strict=True):
+            verdicts[name].append(verdict.correct)
     return {name: sum(each) / len(each) for name, each in verdicts.items()}
 
 

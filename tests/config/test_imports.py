@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TWINS = {"card", "engine", "grammar", "measure", "naive", "settings", "stage", "study"}
+TWINS = {"card", "engine", "measure", "naive", "settings", "stage", "study"}
 """Modules with the same part in several folders."""
 NAMED_AFTER = {"attention", "read_prediction", "training"}
 """Modules that have the name of a figure, a table or a section of the configuration, and that of their subject elsewhere."""
@@ -25,7 +25,8 @@ def lint(project: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The package and its contracts, in a folder of their own."""
-    shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (ROOT / "stair", ROOT / "grader" / "answer_grader"):
+        shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
@@ -39,27 +40,27 @@ def test_the_contracts_hold() -> None:
     ("module", "line", "said"),
     [
         (
-            "stages/sessions/stage.py",
+            "stair/stages/sessions/stage.py",
             "import stair.stages.training.loop",
             "stages.sessions is not allowed to import stair.stages.training",
         ),
-        ("grading/score.py", "import stair.config.model", "never the configuration BROKEN"),
-        ("grading/score.py", "import stair.statistics.grid", "stair.grading is not allowed to import stair.statistics"),
+        ("stair/statistics/grid.py", "import stair.config.model", "never the configuration BROKEN"),
+        ("answer_grader/grading.py", "import stair.statistics.grid", "The grader is a project of its own BROKEN"),
         (
-            "config/model.py",
+            "stair/config/model.py",
             "def late():\n    import stair.stages.data.stage",
             "stair.config is not allowed to import stair.stages",
         ),
         (
-            "grading/expressions/nodes.py",
-            "def late():\n    import stair.grading.expressions.grammar",
+            "answer_grader/expressions/nodes.py",
+            "def late():\n    import answer_grader.expressions.grammar",
             "No circle of files or folders BROKEN",
         ),
     ],
-    ids=["a stage and a stage", "the configuration", "upward", "upward, in a function", "a circle, in a function"],
+    ids=["a stage and a stage", "the configuration", "the project", "upward, in a function", "a circle, in a function"],
 )
 def test_a_wrong_import_is_refused(project: Path, module: str, line: str, said: str) -> None:
-    path = project / "stair" / module
+    path = project / module
     path.write_text(path.read_text(encoding="utf-8") + f"\n\n{line}\n", encoding="utf-8")
     done = lint(project)
     assert done.returncode == 1, done.stdout

@@ -83,7 +83,7 @@ SUBJECTS = {
 """What each appendix treats: a reference to it stands near one of these words."""
 
 OWN = Path(__file__).relative_to(ROOT).as_posix()
-DATA = ("stair/paper/paper_values.csv", "tests/grading/labelled_pairs.jsonl", OWN)
+DATA = ("stair/paper/paper_values.csv", OWN)
 """Files that quote other texts, and this list."""
 
 TEXT = ("", ".cff", ".jinja", ".json", ".md", ".py", ".rst", ".smk", ".toml", ".yaml")
@@ -113,7 +113,16 @@ class Reference(NamedTuple):
 
 def texts() -> Iterator[tuple[str, list[str]]]:
     """Every text that belongs to the project, by lines."""
-    folders = ("benchmarks", "docs", "profiles", "snakemake_logger_plugin_stair", "stair", "tests", "workflow")
+    folders = (
+        "benchmarks",
+        "docs",
+        "grader/answer_grader",
+        "profiles",
+        "snakemake_logger_plugin_stair",
+        "stair",
+        "tests",
+        "workflow",
+    )
     inside = (path for folder in folders for path in (ROOT / folder).rglob("*"))
     for path in sorted([*ROOT.glob("*.*"), ROOT / "Makefile", ROOT / "Snakefile", *inside]):
         name = path.relative_to(ROOT).as_posix()

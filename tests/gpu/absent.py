@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 ABSENT = (
-    *("stair", "pydantic", "snakemake", "orjson", "math_verify", "pandas", "pyarrow", "matplotlib"),
+    *("stair", "pydantic", "snakemake", "orjson", "answer_grader", "pandas", "pyarrow", "matplotlib"),
     *("psutil", "accelerate", "peft", "scipy", "typer", "hypothesis", "xdist", "pytest_timeout"),
 )
 _FILES = re.compile(rf"_*(editable__\.)?({'|'.join((*ABSENT, 'pytest_xdist'))})(?![a-z])", re.IGNORECASE)

@@ -31,8 +31,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(code_digest, "_ROOT", tmp_path)
-    monkeypatch.setattr(code_digest, "_PACKAGE", "house")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(code_digest, "PACKAGES", ("house",))
     return tmp_path / "house"
 
 
@@ -83,7 +83,7 @@ def test_what_was_parsed_is_kept_for_the_next_start(house: Path, monkeypatch: py
 
 
 def test_the_code_of_verdicts_contains_no_code_of_the_configuration() -> None:
-    reached = code_digest.modules_reached("stair.stages.evaluation.scores", "stair.grading.worker")
+    reached = code_digest.modules_reached("stair.stages.evaluation.scores", "answer_grader.worker")
     assert [name for name in reached if name.startswith("stair.config")] == []
 
 
@@ -126,7 +126,8 @@ def test_a_new_key_makes_no_verdict_check_or_table_stale(tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in (ROOT / "stair", ROOT / "grader" / "answer_grader"):
+        shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     before = digests()
     for file, classes in NEW_KEYS.items():
         path = tmp_path / "stair" / "config" / file
@@ -137,14 +138,14 @@ def test_a_new_key_makes_no_verdict_check_or_table_stale(tmp_path: Path) -> None
         path.write_text(text, encoding="utf-8")
     assert digests() == before
     # The copy is what was read.
-    (tmp_path / "stair" / "grading" / "extraction.py").open("a", encoding="utf-8").write("\nADDED = 1\n")
+    (tmp_path / "answer_grader" / "extraction.py").open("a", encoding="utf-8").write("\nADDED = 1\n")
     assert digests() != before
 
 
 def test_cheap_rules_reach_the_code_that_makes_their_numbers() -> None:
     """The digests of scores and tables are made over the modules that decide verdicts and numbers."""
     for module, reached in (
-        ("stair.stages.evaluation.scores", "stair.grading.extraction"),
+        ("stair.stages.evaluation.scores", "answer_grader.extraction"),
         ("stair.paper.stage", "stair.statistics.metrics"),
     ):
         seen = code_digest.modules_reached(module)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
-NAMED = re.findall(r"`([\w/]+\.py)::(\w+)`", PAGE)
+NAMED = re.findall(r"`([\w./]+\.py)::(\w+)`", PAGE)
 
 
 def named_in(file: str) -> set[str]:

@@ -7,9 +7,9 @@ import re
 from fractions import Fraction
 
 import pytest
+from answer_grader.extraction import last_boxed
 from sympy import Rational, sympify
 
-from stair.grading.extraction import last_boxed
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
 from stair.tiny.generated_sets import benchmark_problems
 from stair.tiny.problems import LETTERS, PROFILES, Problem, distinct, draw, lettered, seeded

@@ -39,8 +39,8 @@ COLOUR = ('"#e8a33d"', '"#e8a33e"')
 def package(tmp_path: Path) -> Path:
     """A copy of the code, which the workflow then uses in place of the installed one."""
     folder = tmp_path / "code"
-    for name in ("stair", "snakemake_logger_plugin_stair"):
-        shutil.copytree(ROOT / name, folder / name)
+    for name in ("stair", "snakemake_logger_plugin_stair", "grader/answer_grader"):
+        shutil.copytree(ROOT / name, folder / Path(name).name)
     return folder
 
 
@@ -59,8 +59,8 @@ def test_the_same_code_elsewhere_has_nothing_to_do(finished_run: Path, package: 
 
 def test_comments_and_code_that_generates_run_nothing(finished_run: Path, package: Path) -> None:
     """All changes at once: if one of them triggers a job, the test fails."""
-    for file in ("grading/extraction.py", "engines/sampling.py"):
-        append(package / "stair" / file, "\n# A comment.\n")
+    for file in ("answer_grader/extraction.py", "stair/engines/sampling.py"):
+        append(package / file, "\n# A comment.\n")
     for file in ("engines/transformers/engine.py", "stages/training/loop.py", "stages/rollouts/stage.py"):
         append(package / "stair" / file, "\nADDED = 1\n")
     assert jobs_with(package, finished_run) == set()
@@ -69,9 +69,9 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
 @pytest.mark.parametrize(
     ("file", "before", "after", "expected"),
     [
-        ("stair/grading/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
-        ("stair/grading/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/grading/worker.py", "", "\nADDED = 1\n", SCORES),
+        ("answer_grader/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
+        ("answer_grader/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
+        ("answer_grader/worker.py", "", "\nADDED = 1\n", SCORES),
         ("stair/paper/tables/turns.py", "Mean averages", "The mean averages", ALL_TABLES),
         ("stair/paper/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
         (
@@ -86,7 +86,7 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
         ("stair/records/keys.py", *RAISED, PROTOCOL),
         ("stair/tiny/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
-    ids=lambda value: value if isinstance(value, str) and value.startswith("stair/") else "",
+    ids=lambda value: value if isinstance(value, str) and value.endswith((".py", ".jinja", ".css")) else "",
 )
 def test_a_change_of_code(
     finished_run: Path, package: Path, file: str, before: str, after: str, expected: set[str]
@@ -126,7 +126,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
 
 def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
     """The scorer's change goes through to tables and claims, with the weights gone; the provenance would report them."""
-    append(package / "stair/grading/score.py", "\nADDED = 1\n")
+    append(package / "answer_grader/grading.py", "\nADDED = 1\n")
     results = copied_run / "results" / "smoke"
     rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
     responses = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"

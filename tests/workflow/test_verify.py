@@ -371,12 +371,12 @@ def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_sc
     finished_run: Path, tmp_path: Path
 ) -> None:
     code = tmp_path / "code"
-    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs"):
-        shutil.copytree(ROOT / name, code / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader"):
+        shutil.copytree(ROOT / name, code / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Snakefile", "config.yaml"):
         shutil.copy(ROOT / name, code / name)
-    for file in ("engines/sampling.py", "grading/verdict.py"):
-        path = code / "stair" / file
+    for file in ("stair/engines/sampling.py", "answer_grader/verdict.py"):
+        path = code / file
         path.write_text(path.read_text() + "\nADDED = 1\n")
     done = subprocess.run(
         ["stair", "verify", "--run", "results/smoke"],

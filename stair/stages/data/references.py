@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from stair.grading.integers import same_integer
+from answer_grader.matching import same_integer
+
 from stair.records.rows import BenchmarkProblem
 
 

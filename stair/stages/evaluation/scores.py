@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from stair.grading.answer_forms import answer_forms
-from stair.grading.item import ScoreItem
-from stair.grading.pool import score_many
+from answer_grader import Item, grade_many
+from answer_grader.answer_forms import answer_forms
+
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
@@ -37,28 +37,28 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str
     for row in rows:
         problem = problems[row["problem_id"]]
         items.append(
-            ScoreItem(
+            Item(
                 response=row["response"],
                 reference=problem.reference,
                 kind=problem.kind,
-                problem_hint=problem.problem,
+                problem=problem.problem,
                 choices=problem.choices,
                 finish_reason=row["finish_reason"],
             )
         )
-    scores = score_many(items, workers=workers)
+    verdicts = grade_many(items, workers=workers)
     scored = [
         {column: row[column] for column in columns}
         | dict(beyond_context=_beyond_context(row, positions))
-        | dict(answer=score.answer, verdict=score.verdict.value, correct=score.correct)
-        for row, score in zip(rows, scores, strict=True)
+        | dict(answer=verdict.answer, verdict=verdict.outcome.value, correct=verdict.correct)
+        for row, verdict in zip(rows, verdicts, strict=True)
     ]
     write_table(output, SCORED, scored)
     counts = {
         verdict: sum(row["verdict"] == verdict for row in scored)
         for verdict in ("correct", "wrong", "no_answer", "timeout")
     }
-    forms = answer_forms(items, scores)
+    forms = answer_forms(items, verdicts)
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
     print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))

@@ -46,7 +46,7 @@ def controls(config: Config, model: str, benchmark: str, condition: str) -> Sett
 def scores(config: Config, benchmark: str) -> Settings:
     """The code that gives verdicts, and what it depends on."""
     # Nothing imports the worker: it is started as a program.
-    code = modules_digest("stair.stages.evaluation.scores", "stair.grading.worker")
+    code = modules_digest("stair.stages.evaluation.scores", "answer_grader.worker")
     return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}
 
 

@@ -1,0 +1,361 @@
+"""Whether two typed answers say the same. Different types are equal only where one is a way of writing the other."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import permutations
+
+from answer_grader.answers.canonical_form import are_named, canonical, is_several, items_of, matrix_of, stated_value
+from answer_grader.answers.dates_and_times import minutes_after_midnight
+from answer_grader.answers.equations import reversed_relation, same_solutions
+from answer_grader.answers.factoring import factor_count, has_common_divisor, is_expanded
+from answer_grader.answers.quantity_comparison import same_quantity
+from answer_grader.answers.real_sets import is_real_set, same_real_set
+from answer_grader.answers.requested_format import RequestedFormat
+from answer_grader.answers.types import (
+    Answer,
+    AnswerList,
+    BasedNumeral,
+    Bracketed,
+    FiniteSet,
+    Joiner,
+    NamedSet,
+    Quantity,
+    Ratio,
+    Relation,
+    SetExpression,
+    SetOperator,
+    TimeOfDay,
+    Words,
+    variable_name,
+)
+from answer_grader.answers.value_names import names_quantity, names_value, names_variable
+from answer_grader.answers.vectors import as_vector
+from answer_grader.answers.words import sentence_states
+from answer_grader.expressions.equality import equal, exact_value
+from answer_grader.expressions.matrices import as_matrix
+from answer_grader.expressions.nodes import (
+    Call,
+    Constant,
+    Matrix,
+    Node,
+    Number,
+    Product,
+    Quotient,
+    Sum,
+    Symbol,
+    children,
+    contains,
+    symbols,
+)
+
+
+class Comparison:
+    """Compares answers with references under what the problem says of the format."""
+
+    def __init__(self, requested: RequestedFormat) -> None:
+        self.requested = requested
+
+    def states(self, answer: Answer, reference: Answer) -> bool:
+        r"""Whether a whole answer says what the reference says; `\text{the function is even}` says `even`."""
+        return self.same(answer, reference) or sentence_states(answer, reference)
+
+    def same(self, answer: Answer, reference: Answer) -> bool:
+        answer, reference = _without_condition(answer, reference), _without_condition(reference, answer)
+        answer, reference = canonical(answer), canonical(reference)
+        answer, reference = as_vector(answer, reference), as_vector(reference, answer)
+        answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
+        if isinstance(answer, Words) and isinstance(reference, Words):
+            return answer.text.replace(" ", "") == reference.text.replace(" ", "")
+        if is_real_set(answer) and is_real_set(reference) and not self._are_pairs(answer, reference):
+            relations = isinstance(answer, Relation) and isinstance(reference, Relation)
+            return same_real_set(answer, reference) or (relations and self._same_relations(answer, reference))
+        if is_several(answer) or is_several(reference):
+            return self._same_several(answer, reference)
+        if isinstance(answer, Relation) or isinstance(reference, Relation):
+            return self._same_relations(answer, reference)
+        if isinstance(answer, Bracketed) or isinstance(reference, Bracketed):
+            return self._same_bracketed(answer, reference)
+        if isinstance(answer, BasedNumeral) or isinstance(reference, BasedNumeral):
+            return self._same_based_numerals(answer, reference)
+        if isinstance(answer, TimeOfDay | Ratio) or isinstance(reference, TimeOfDay | Ratio):
+            return self._same_times_or_ratios(answer, reference)
+        if isinstance(answer, Quantity) and isinstance(reference, Quantity):
+            return same_quantity(answer, reference, self.requested, self._same_expression)
+        if isinstance(answer, SetExpression) and isinstance(reference, SetExpression):
+            return answer.operator == reference.operator and self._match(answer.parts, reference.parts)
+        return isinstance(answer, NamedSet) and answer == reference
+
+    # Expressions
+
+    def _same_expression(self, answer: Node, reference: Node) -> bool:
+        matrices = as_matrix(answer), as_matrix(reference)
+        if matrices[0] is not None or matrices[1] is not None:
+            return self._same_matrices(*matrices)
+        if self.requested.wants_factors and factor_count(reference) > max(1, factor_count(answer)):
+            return False
+        if self.requested.wants_factors and has_common_divisor(answer) and not has_common_divisor(reference):
+            return False
+        if self.requested.wants_expansion and is_expanded(reference) and not is_expanded(answer):
+            return False
+        if equal(answer, _with_integration_constant(reference, answer)):
+            return True
+        degree = Constant("degree")
+        if contains(answer, degree) == contains(reference, degree) or self.requested.wants_radians:
+            return False
+        if contains(answer, Call) or contains(reference, Call):
+            return False  # the cosine of 60 is not that of 60 degrees
+        return equal(answer, reference, degree_is_one=True)
+
+    def _same_matrices(self, answer: Matrix | None, reference: Matrix | None) -> bool:
+        if answer is None or reference is None or len(answer.rows) != len(reference.rows):
+            return False
+        if len(answer.rows[0]) != len(reference.rows[0]):
+            return False
+        pairs = zip(answer.rows, reference.rows, strict=True)
+        return all(equal(one, other) for row in pairs for one, other in zip(*row, strict=True))
+
+    # Several answers
+
+    def _same_several(self, answer: Answer, reference: Answer) -> bool:
+        sets = isinstance(answer, FiniteSet) or isinstance(reference, FiniteSet)
+        if not sets and (isinstance(answer, Bracketed) or isinstance(reference, Bracketed)):
+            return self._tuple_without_brackets(answer, reference)
+        answers, references = items_of(answer, AnswerList, FiniteSet), items_of(reference, AnswerList, FiniteSet)
+        if sets:
+            if _holds_sets(answers) != _holds_sets(references):
+                return False
+            return self._match(self._distinct(answers), self._distinct(references))
+        if isinstance(answer, AnswerList) and len(references) == 1 and answer.joiner is Joiner.OR:
+            return all(self.same(each, references[0]) for each in answers)
+        if len(answers) != len(references):
+            return False
+        if self.requested.wants_order or are_named(answer) != are_named(reference):
+            return all(self.same(one, other) for one, other in zip(answers, references, strict=True))
+        return self._match(answers, references)
+
+    def _distinct(self, items: Sequence[Answer]) -> list[Answer]:
+        distinct: list[Answer] = []
+        for item in items:
+            if not any(self.same(item, known) for known in distinct):
+                distinct.append(item)
+        return distinct
+
+    def _match(self, answers: Sequence[Answer], references: Sequence[Answer]) -> bool:
+        """Whether the answers are the references in some order."""
+        if len(answers) != len(references):
+            return False
+        left = list(references)
+        for answer in answers:
+            match = next((index for index, reference in enumerate(left) if self.same(answer, reference)), None)
+            if match is None:
+                return False
+            del left[match]
+        return True
+
+    def _tuple_without_brackets(self, answer: Answer, reference: Answer) -> bool:
+        """`x = 1, y = 2` is the point (1, 2); `1, 2` is it where the problem asks for a point."""
+        for several, group in ((answer, reference), (reference, answer)):
+            if isinstance(several, AnswerList) and isinstance(group, Bracketed) and group.opening in ("(", "langle"):
+                orders = [several.items] if self.requested.wants_tuple or are_named(several) else []
+                if are_named(several):
+                    orders.append(tuple(sorted(several.items, key=_name_of)))
+                return len(several.items) == len(group.items) and any(
+                    all(map(self.same, items, group.items)) for items in orders
+                )
+        return False
+
+    # Equations and inequalities
+
+    def _same_relations(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Relation) and isinstance(reference, Relation):
+            if same_solutions(answer, reference):
+                return True
+            values = stated_value(answer), stated_value(reference)
+            if values[0] is None or values[1] is None:
+                return self._same_chain(answer, reference) or self._same_chain(reversed_relation(answer), reference)
+            names = answer.source[0], reference.source[0]
+            return (names[0] == names[1] or _is_formula_name(*names)) and self.same(values[0], values[1])
+        if isinstance(answer, Relation):
+            return self._states(answer, reference)
+        assert isinstance(reference, Relation)
+        value = stated_value(reference)
+        if value is None or not names_quantity(reference.source[0]):
+            return False
+        if self.requested.wants_equation and isinstance(value, Quantity) and symbols(value.value):
+            return False
+        return self.same(answer, value)
+
+    def _same_chain(self, answer: Relation, reference: Relation) -> bool:
+        return answer.operators == reference.operators and all(map(self.same, answer.sides, reference.sides))
+
+    def _states(self, answer: Relation, reference: Answer) -> bool:
+        """Whether an equation, or a chain with an approximation at its end, states the reference's value."""
+        operators = answer.operators
+        if "approx" in operators:
+            first = operators.index("approx")
+            exact = answer.sides[: first + 1]
+            if self._ends_with(exact, operators[:first], answer.source, reference):
+                return True
+            name = answer.source[0]
+            named = first == 0 and (names_value(name) or self.requested.mentions(name))
+            return (named or self.requested.wants_rounding) and self.same(answer.sides[-1], reference)
+        return self._ends_with(answer.sides, operators, answer.source, reference)
+
+    def _ends_with(
+        self, sides: Sequence[Answer], operators: Sequence[str], source: Sequence[str], reference: Answer
+    ) -> bool:
+        if not operators:
+            return not (isinstance(sides[0], Quantity) and symbols(sides[0].value)) and self.same(sides[0], reference)
+        if any(operator not in ("=", "equiv") for operator in operators):
+            return False
+        named = names_value(source[0]) or self.requested.mentions(source[0])
+        values = sides[1:] if named else sides
+        return all(self.same(value, reference) for value in values)
+
+    # Tuples, numerals, times
+
+    def _are_pairs(self, answer: Answer, reference: Answer) -> bool:
+        """Two pairs in brackets are compared by their ends, whatever they mean; one pair may be asked for as a point."""
+        pairs = isinstance(answer, Bracketed) + isinstance(reference, Bracketed)
+        return pairs == 2 or (pairs == 1 and self.requested.wants_point)
+
+    def _same_bracketed(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, Bracketed) and isinstance(reference, Bracketed):
+            return self._same_brackets(answer, reference) and all(map(self.same, answer.items, reference.items))
+        matrices = matrix_of(answer), matrix_of(reference)
+        if matrices[0] is not None and matrices[1] is not None:
+            return self._same_matrices(*matrices)
+        return False
+
+    def _same_brackets(self, answer: Bracketed, reference: Bracketed) -> bool:
+        if len(answer.items) != len(reference.items):
+            return False
+        answer_brackets, reference_brackets = ((each.opening, each.closing) for each in (answer, reference))
+        vectors = {("(", ")"), ("langle", "rangle")}
+        return answer_brackets == reference_brackets or {answer_brackets, reference_brackets} == vectors
+
+    def _same_based_numerals(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, BasedNumeral) and isinstance(reference, BasedNumeral):
+            return answer == reference
+        based, other = (answer, reference) if isinstance(answer, BasedNumeral) else (reference, answer)
+        assert isinstance(based, BasedNumeral)
+        if not isinstance(other, Quantity) or other.unit is not None:
+            return isinstance(other, Words) and self.requested.base == based.base and other.text.upper() == based.digits
+        value = exact_value(other.value)
+        if value is None or value.denominator != 1 or (based.base != 10 and self.requested.base != based.base):
+            return False
+        return str(value.numerator) == based.digits
+
+    def _same_times_or_ratios(self, answer: Answer, reference: Answer) -> bool:
+        if isinstance(answer, TimeOfDay) and isinstance(reference, TimeOfDay) and not self.requested.wants_ratio:
+            return self._same_times_of_day(answer, reference)
+        ratio = self.requested.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)
+        ratios = (self._as_ratio(answer), self._as_ratio(reference)) if ratio else (None, None)
+        if ratios[0] is None or ratios[1] is None or len(ratios[0].parts) != len(ratios[1].parts):
+            return False
+        (first, *answer_parts), (reference_first, *reference_parts) = ratios[0].parts, ratios[1].parts
+        pairs = zip(answer_parts, reference_parts, strict=True)
+        return all(equal(Product((one, reference_first)), Product((other, first))) for one, other in pairs)
+
+    def _same_times_of_day(self, answer: TimeOfDay, reference: TimeOfDay) -> bool:
+        if bool(answer.period) == bool(reference.period) or max(answer.hour, reference.hour) > 12:
+            return minutes_after_midnight(answer) == minutes_after_midnight(reference)
+        if (answer.hour % 12, answer.minute) != (reference.hour % 12, reference.minute):
+            return False
+        if self.requested.period:
+            return self.requested.period == (answer.period or reference.period)
+        return bool(answer.period)
+
+    def _as_ratio(self, answer: Answer) -> Ratio | None:
+        match answer:
+            case Ratio():
+                return answer
+            case TimeOfDay(hour, minute, ""):
+                return Ratio((_number(hour), _number(minute)))
+            case Quantity(Quotient(numerator, denominator), None):
+                return Ratio((numerator, denominator))
+            case Quantity(value, None):
+                return Ratio((value, _number(1)))
+            case _:
+                return None
+
+
+def _is_plainly_interval(answer: Answer) -> bool:
+    """Whether brackets differ or an end is infinite, as with no point."""
+    if not isinstance(answer, Bracketed):
+        return False
+    ends = [item.value for item in answer.items if isinstance(item, Quantity)]
+    return (answer.opening == "(") != (answer.closing == ")") or any(
+        contains(end, Constant("infinity")) for end in ends
+    )
+
+
+def _as_union(answer: Answer, other: Answer, *, is_reference: bool = False) -> Answer:
+    """`(0,1) or (2,3)`, or with a comma, as a union where the other side is one."""
+    if not isinstance(other, SetExpression) or not isinstance(answer, AnswerList) or answer.joiner is Joiner.AND:
+        return answer
+    intervals = all(isinstance(item, Bracketed) and is_real_set(item) for item in answer.items)
+    if is_reference and not any(_is_plainly_interval(item) for item in answer.items):
+        return answer  # points, perhaps
+    return SetExpression(SetOperator.UNION, answer.items) if intervals else answer
+
+
+def _holds_sets(items: Sequence[Answer]) -> bool:
+    return any(isinstance(item, FiniteSet) for item in items)
+
+
+def _without_condition(answer: Answer, other: Answer) -> Answer:
+    r"""`\\pi k, k \\in \\mathbb{Z}` without what it says of k, where the other side leaves that out."""
+    if not isinstance(answer, AnswerList) or _condition(answer) is None or _condition(other) is not None:
+        return answer
+    rest = answer.items[:-1]
+    return rest[0] if len(rest) == 1 else AnswerList(rest, answer.joiner)
+
+
+def _condition(answer: Answer) -> str | None:
+    """The variable that the last part of an answer calls an integer, if the parts before it have that variable."""
+    last = answer.items[-1] if isinstance(answer, AnswerList) else None
+    if not isinstance(last, Relation) or last.operators != ("in",) or last.sides[1] != NamedSet("Z"):
+        return None
+    assert isinstance(answer, AnswerList)
+    values = [value for item in answer.items[:-1] for value in _values(item)]
+    name = variable_name(last.sides[0])
+    return name if name is not None and any(name in symbols(value) for value in values) else None
+
+
+def _values(item: Answer) -> list[Node]:
+    sides = item.sides if isinstance(item, Relation) else (item,)
+    return [side.value for side in sides if isinstance(side, Quantity)]
+
+
+def _name_of(item: Answer) -> str:
+    return item.source[0] if isinstance(item, Relation) else ""
+
+
+def _number(value: int) -> Number:
+    return Number(Fraction(value))
+
+
+def _is_formula_name(*names: str) -> bool:
+    """`y` and `f(x)` name the same thing where a formula is asked for."""
+    return any(name == "y" for name in names) and any("(" in name and names_variable(name) for name in names)
+
+
+def _with_integration_constant(node: Node, other: Node) -> Node:
+    """`f(x) + C` as `f(x) + c` where the other formula, of the same one variable, has its constant in that letter."""
+    names, others = symbols(node), symbols(other)
+    for name, letter in permutations("CcKk", 2):
+        if len(names) == 2 and names - {name} == others - {letter} and names - others == {name}:
+            constant, named = Symbol(name), Symbol(letter)
+            both_stand_alone = all(
+                isinstance(each, Sum) and each.terms.count(term) == 1 and _occurrences(each, term.name) == 1
+                for each, term in ((node, constant), (other, named))
+            )
+            if both_stand_alone and isinstance(node, Sum):
+                return Sum(tuple(named if term == constant else term for term in node.terms))
+    return node
+
+
+def _occurrences(node: Node, name: str) -> int:
+    """How often a variable occurs."""
+    return int(node == Symbol(name)) + sum(_occurrences(child, name) for child in children(node))

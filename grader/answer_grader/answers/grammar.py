@@ -1,0 +1,302 @@
+"""From the text in the box to a typed answer."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+
+from answer_grader.answers.based_numerals import parse_based_numeral
+from answer_grader.answers.dates_and_times import parse_date, parse_time_of_day
+from answer_grader.answers.negations import is_hedged_clause, is_negation
+from answer_grader.answers.quantities import parse_quantity, sum_of_parts
+from answer_grader.answers.token_lists import closing_index, split_tokens, strip_punctuation, text_of
+from answer_grader.answers.types import (
+    Answer,
+    AnswerList,
+    Bracketed,
+    FiniteSet,
+    Joiner,
+    NamedSet,
+    Quantity,
+    Ratio,
+    Relation,
+    SetExpression,
+    SetOperator,
+    Words,
+)
+from answer_grader.answers.vectors import parse_combination, parse_transposed
+from answer_grader.answers.words import parse_words, unparsed
+from answer_grader.bounds import TooComplex
+from answer_grader.expressions.grammar import NotAnExpression, Parser
+from answer_grader.expressions.normalization import normalize
+from answer_grader.expressions.tokens import Token, TokenKind, tokenize
+from answer_grader.expressions.vocabulary import FUNCTIONS, is_mathematics
+
+_RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
+_RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
+_SET_NAMES = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
+
+
+@lru_cache(maxsize=512)
+def parse_answer(text: str, *, grouping: bool = True) -> Answer:
+    """The answer that `text` states. What cannot be read is `Words` of its text.
+
+    `grouping` says how `1,234` is meant: as one number, or as two.
+    """
+    normalized = normalize(text)
+    try:
+        return _parse_list(strip_punctuation(tokenize(normalized, grouping=grouping)))
+    except (NotAnExpression, TooComplex):
+        return unparsed(normalized)
+
+
+def _parse_list(tokens: list[Token]) -> Answer:
+    tokens = _without_introduction(strip_punctuation(tokens))
+    if not tokens:
+        raise NotAnExpression("nothing stands here")
+    if _is_phrase(tokens):
+        whole = parse_words(text_of(tokens))
+        if not isinstance(whole, Words):
+            return whole
+    text = text_of(tokens)
+    moment = parse_time_of_day(text) or parse_date(text)
+    if moment is not None:
+        return moment
+    parts, separators = split_tokens(tokens, _is_list_separator)
+    parts = [part for part in map(strip_punctuation, parts) if part]
+    if not separators or len(parts) < 2:
+        return _parse_relation(parts[0] if parts else tokens)
+    joiner = max((_joiner(separator) for separator in separators), key=lambda each: (each is not Joiner.COMMA, each))
+    items = tuple(_parse_relation(part) for part in parts)
+    duration = sum_of_parts(items) if joiner is not Joiner.OR else None
+    return duration or AnswerList(items, joiner)
+
+
+def _without_introduction(tokens: list[Token]) -> list[Token]:
+    """Drops `The answer is`, `So`, and the like."""
+    words = [token.text.lower() if token.is_wordlike else "" for token in tokens]
+    for introduction in _INTRODUCTIONS:
+        if words[: len(introduction)] == introduction and len(words) > len(introduction):
+            return strip_punctuation(tokens[len(introduction) :])
+    return _without_sentence(tokens)
+
+
+def _without_sentence(tokens: list[Token]) -> list[Token]:
+    r"""Drops `\text{The minimum is }` before a value, and reads `n \text{ is }` as `n =`; other sentences stay."""
+    named = bool(tokens) and tokens[0].kind is TokenKind.LETTERS and len(tokens[0].text) == 1
+    count = next((n for n, token in enumerate(tokens) if token.kind is not TokenKind.WORD and n >= named), len(tokens))
+    words = [token.text.lower() for token in tokens[:count]]
+    if words and words[-1] in ("exactly", "precisely", "just"):
+        words.pop()
+    if len(words) < 2 or count == len(tokens) or words[-1] not in _VERBS or is_hedged_clause(words):
+        return tokens
+    value = strip_punctuation(tokens[count:])
+    return [tokens[0], Token(TokenKind.SIGN, "="), *value] if named else value
+
+
+_VERBS = ("is", "are", "equals", "be")
+
+
+_INTRODUCTIONS = [
+    text.split()
+    for text in (
+        "the final answer is",
+        "the correct answer is",
+        "the answer is",
+        "final answer",
+        "answer is",
+        "answer",
+        "so",
+        "thus",
+    )
+]
+
+
+def _is_phrase(tokens: list[Token]) -> bool:
+    """Whether nothing but words and punctuation stands here, at least one of them no variable."""
+    if not all(token.is_wordlike or token.is_sign(".", ",", "!", "?", "-", "'", "(", ")") for token in tokens):
+        return False
+    return any(_is_word(token) for token in tokens)
+
+
+def _is_word(token: Token) -> bool:
+    if token.kind is TokenKind.WORD:
+        return len(token.text) > 1 and token.text not in FUNCTIONS
+    return token.kind is TokenKind.LETTERS and not is_mathematics(token.text)
+
+
+def _is_list_separator(token: Token) -> bool:
+    if token.is_sign(",", ";") or token.is_command("lor", "vee", "land", "wedge", "\\"):
+        return True
+    return token.is_wordlike and token.text.lower() in ("and", "or")
+
+
+def _joiner(separator: Token) -> Joiner:
+    if separator.is_command("lor", "vee") or separator.text.lower() == "or":
+        return Joiner.OR
+    if separator.is_command("land", "wedge") or separator.text.lower() == "and":
+        return Joiner.AND
+    return Joiner.COMMA
+
+
+def _parse_relation(tokens: list[Token]) -> Answer:
+    tokens = _without_sentence(tokens)
+    parts, separators = split_tokens(tokens, lambda token: _relation(token) is not None)
+    if not separators:
+        return _parse_side(tokens)
+    if len(parts[0]) > 1 and is_negation(parts[0][0].text) and not any(map(_is_word, parts[0][1:])):
+        return unparsed(text_of(tokens))
+    operators = tuple(_relation(separator) or "" for separator in separators)
+    if not parts[0] and operators == ("approx",):
+        inner = _parse_side(parts[1])
+        return replace(inner, approximate=True) if isinstance(inner, Quantity) else inner
+    if not parts[0] and operators == ("=",):
+        return _parse_side(parts[1])
+    sides = tuple(_parse_side(strip_punctuation(part)) for part in parts)
+    return Relation(sides, operators, tuple(text_of(part).replace(" ", "") for part in parts))
+
+
+def _relation(token: Token) -> str | None:
+    if token.kind is TokenKind.SIGN:
+        return _RELATION_SIGNS.get(token.text)
+    return _RELATION_COMMANDS.get(token.text) if token.kind is TokenKind.COMMAND else None
+
+
+def _parse_side(tokens: list[Token]) -> Answer:
+    """One side of a relation, or one item of a list."""
+    tokens = strip_punctuation(tokens)
+    if not tokens:
+        raise NotAnExpression("nothing stands here")
+    for operator in (SetOperator.DIFFERENCE, SetOperator.UNION, SetOperator.INTERSECTION):
+        parts, separators = split_tokens(tokens, _command_named(operator.value))
+        if separators:
+            return SetExpression(operator, tuple(_parse_side(part) for part in parts))
+    parts, separators = split_tokens(tokens, lambda token: token.is_wordlike and token.text.lower() == "except")
+    if len(separators) == 1:
+        excepted = _parse_list(parts[1])
+        points = (
+            excepted
+            if isinstance(excepted, FiniteSet)
+            else FiniteSet(excepted.items if isinstance(excepted, AnswerList) else (excepted,))
+        )
+        return SetExpression(SetOperator.DIFFERENCE, (_parse_side(parts[0]), points))
+    named = _named_set(tokens)
+    if named is not None:
+        return named
+    if closing_index(tokens) == len(tokens) - 1 and len(tokens) > 1:
+        bracketed = _parse_bracketed(tokens)
+        if bracketed is not None:
+            return bracketed
+    text = text_of(tokens)
+    vector = parse_transposed(tokens, _parse_bracketed) or _parse_combination(tokens)
+    if vector is not None:
+        return vector
+    for reader in (_parse_based_numeral, _parse_time_of_day, _parse_ratio):
+        answer = reader(tokens)
+        if answer is not None:
+            return answer
+    quantity = parse_quantity(tokens)
+    if quantity is not None:
+        return quantity
+    if _is_phrase(tokens):
+        return parse_words(text)
+    return unparsed(text)
+
+
+def _command_named(name: str) -> Callable[[Token], bool]:
+    return lambda token: token.is_command(name)
+
+
+def _parse_based_numeral(tokens: list[Token]) -> Answer | None:
+    return parse_based_numeral(_flat(tokens))
+
+
+def _parse_time_of_day(tokens: list[Token]) -> Answer | None:
+    return parse_time_of_day(_flat(tokens))
+
+
+def _flat(tokens: list[Token]) -> str:
+    return text_of([token for token in tokens if not token.is_sign("{", "}")]).replace("_ ", "_")
+
+
+_HALF_LINES = {"^+": r"(0,\infty)", "^-": r"(-\infty,0)", "_+": r"(0,\infty)", "_>0": r"(0,\infty)"}
+_HALF_LINES |= {"_<0": r"(-\infty,0)", "_ge0": r"[0,\infty)", "_le0": r"(-\infty,0]"}
+
+
+def _named_set(tokens: list[Token]) -> Answer | None:
+    text = text_of(tokens).replace(" ", "")
+    if text in ("\\emptyset", "\\{\\}", "\\{\\emptyset\\}"):
+        return NamedSet("empty")
+    if tokens[0].is_command("mathbb") and len(tokens) >= 4 and tokens[2].text in _SET_NAMES:
+        name = _SET_NAMES[tokens[2].text]
+        rest = tokens[4:]
+        if not rest:
+            return NamedSet(name)
+        half = (
+            _HALF_LINES.get("".join(token.text for token in rest if not token.is_sign("{", "}")))
+            if name == "R"
+            else None
+        )
+        if half is not None:
+            return parse_answer(half)
+        if rest[0].is_sign("-") and len(rest) > 1:
+            return SetExpression(SetOperator.DIFFERENCE, (NamedSet(name), _parse_side(rest[1:])))
+        return NamedSet(text)
+    return None
+
+
+def _parse_bracketed(tokens: list[Token]) -> Answer | None:
+    opening, closing, inner = tokens[0], tokens[-1], strip_punctuation(tokens[1:-1])
+    if opening.is_sign("\\{"):
+        builder, bars = split_tokens(inner, lambda token: token.is_sign("|", ":"))
+        if len(bars) == 1 and builder[0] and builder[1]:
+            return _set_builder(builder[0], builder[1])
+        return FiniteSet(tuple(_parse_relation(part) for part in _comma_parts(inner)))
+    if not (opening.is_sign("(", "[") or opening.is_command("langle")):
+        return None
+    parts = _comma_parts(inner)
+    if len(parts) >= 2:
+        return Bracketed(tuple(_parse_relation(part) for part in parts), opening.text, closing.text)
+    if not parts or opening.is_command("langle"):
+        return None
+    content = _parse_list(inner)
+    # Brackets around a value belong to its expression and are read there.
+    return None if isinstance(content, Quantity) else content
+
+
+def _parse_combination(tokens: list[Token]) -> Answer | None:
+    if not any(token.is_sign(",") for token in tokens):
+        return None
+    try:
+        return parse_combination(tokens, _parse_bracketed)
+    except NotAnExpression:
+        return None
+
+
+def _comma_parts(inner: list[Token]) -> list[list[Token]]:
+    parts, _ = split_tokens(inner, lambda token: token.is_sign(",", ";"))
+    return [part for part in map(strip_punctuation, parts) if part]
+
+
+def _set_builder(variable: list[Token], condition: list[Token]) -> Answer:
+    r"""The condition of `\{x \mid x > 2\}`, met with the set that the variable is taken from."""
+    content = _parse_list(condition)
+    head = _parse_relation(variable)
+    if isinstance(head, Relation) and head.operators == ("in",) and head.sides[1] != NamedSet("R"):
+        return SetExpression(SetOperator.INTERSECTION, (head.sides[1], content))
+    return content
+
+
+def _parse_ratio(tokens: list[Token]) -> Answer | None:
+    parts, separators = split_tokens(
+        tokens, lambda token: token.is_sign(":") or (token.kind is TokenKind.WORD and token.text == "to")
+    )
+    if not separators or not all(parts):
+        return None
+    nodes = []
+    for part in parts:
+        parser = Parser(part)
+        node = parser.expression()
+        if parser.rest:
+            return None
+        nodes.append(node)
+    return Ratio(tuple(nodes))

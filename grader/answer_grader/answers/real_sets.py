@@ -1,0 +1,248 @@
+"""Subsets of the real line: intervals, inequalities, their unions, intersections and differences.
+
+Two regions are compared at points: at every end of an interval, just beside it, between the ends, and at a number of
+further places. Membership is decided exactly, by putting the point into the inequality.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+
+from answer_grader.answers.types import (
+    Answer,
+    AnswerList,
+    Bracketed,
+    FiniteSet,
+    Joiner,
+    NamedSet,
+    Quantity,
+    Relation,
+    SetExpression,
+    SetOperator,
+    variable_name,
+)
+from answer_grader.bounds import TooComplex
+from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
+from answer_grader.expressions.equality import same_value
+from answer_grader.expressions.evaluator import Evaluator
+from answer_grader.expressions.nodes import Node, symbols
+
+_ORDERS = ("<", ">", "le", "ge", "ne")
+_BESIDE = Fraction(1, 1009)
+_FURTHER = tuple(Fraction(numerator, 7) for numerator in (-7000, *range(-83, 84, 5), 7000))
+
+
+class NotARealSet(Exception):
+    """The answer is no subset of the real line that can be compared by points."""
+
+
+def is_real_set(answer: Answer) -> bool:
+    """Whether an answer can be meant as a subset of the real line other than a finite set."""
+    match answer:
+        case NamedSet():
+            return answer.name in ("R", "empty")
+        case Bracketed(items, opening, _):
+            return len(items) == 2 and opening in ("(", "[") and all(isinstance(item, Quantity) for item in items)
+        case SetExpression(_, parts):
+            return all(is_real_set(part) or isinstance(part, FiniteSet) for part in parts)
+        case Relation(sides, operators):
+            return (
+                all(operator in _ORDERS for operator in operators)
+                and all(isinstance(side, Quantity) for side in sides)
+                and len(_variables(answer)) == 1
+            ) or (operators == ("in",) and is_real_set(sides[1]))
+        case AnswerList(items, _):
+            regions = [isinstance(item, Relation) and is_real_set(item) for item in items]
+            points = [_states_point(item) for item in items]
+            whole = all(regions) or (any(regions) and len(_variables(answer)) == 1)
+            return whole and all(one or other for one, other in zip(regions, points, strict=True))
+        case _:
+            return False
+
+
+def same_real_set(left: Answer, right: Answer) -> bool:
+    """Whether two regions have the same points. Inequalities must be in the same variable.
+
+    One of the regions must show its ends (`-2 < x < 2`, not `x^2 < 4`), since the points are chosen by them.
+    """
+    names = _variables(left) | _variables(right)
+    if len(names) > 1 or not (_is_explicit(left) or _is_explicit(right)):
+        return False
+    name = next(iter(names), "x")
+    arithmetic = Arithmetic()
+    try:
+        sides = [_RealSet(answer, name, arithmetic) for answer in (left, right)]
+        return all(sides[0].has(point) == sides[1].has(point) for point in _test_points(sides, arithmetic))
+    except (NotARealSet, TooComplex):
+        return False
+
+
+def _test_points(sides: "list[_RealSet]", arithmetic: Arithmetic) -> Iterator[Value]:
+    ends: list[Value] = []
+    for side in sides:
+        for end in side.ends(side.answer):
+            if not any(same_value(end, known, arithmetic) for known in ends):
+                ends.append(end)
+    ends.sort(key=arithmetic.inexact)
+    for end in ends:
+        yield end
+        yield arithmetic.add(end, -_BESIDE)
+        yield arithmetic.add(end, _BESIDE)
+    for low, high in pairwise(ends):
+        yield arithmetic.divide(arithmetic.add(low, high), Fraction(2))
+    if ends:
+        yield arithmetic.add(ends[0], Fraction(-10))
+        yield arithmetic.add(ends[-1], Fraction(10))
+    yield from _FURTHER
+
+
+@dataclass(frozen=True)
+class _RealSet:
+    answer: Answer
+    name: str
+    arithmetic: Arithmetic
+
+    def has(self, point: Value) -> bool:
+        return self._contains(self.answer, point)
+
+    def _contains(self, answer: Answer, point: Value) -> bool:
+        match answer:
+            case NamedSet(name):
+                return name == "R"
+            case Bracketed(items, opening, closing):
+                low, high = (self._end(item) for item in items)
+                if not self._in_order(low, high, opening == "[" and closing == "]"):
+                    raise NotARealSet  # a pair of numbers, but no interval
+                return self._in_order(low, point, opening == "[") and self._in_order(point, high, closing == "]")
+            case FiniteSet(items):
+                return any(same_value(self._end(item), point, self.arithmetic) for item in items)
+            case SetExpression(SetOperator.UNION, parts):
+                return any(self._contains(part, point) for part in parts)
+            case SetExpression(SetOperator.INTERSECTION, parts):
+                return all(self._contains(part, point) for part in parts)
+            case SetExpression(SetOperator.DIFFERENCE, parts):
+                return self._contains(parts[0], point) and not any(self._contains(part, point) for part in parts[1:])
+            case AnswerList(items, joiner):
+                return self._has_among(items, joiner, point)
+            case Relation(sides, ("in",)):
+                return self._contains(sides[1], point)
+            case Relation():
+                return self._satisfies(answer, point)
+            case _:
+                raise NotARealSet
+
+    def _has_among(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
+        """`x < 1, x > 2` are alternatives; `x \\ne 1` and `x \\in \\mathbb{R}` in a list are conditions."""
+        if joiner is not Joiner.COMMA:
+            return (all if joiner is Joiner.AND else any)(self._contains(item, point) for item in items)
+        conditions = [item for item in items if _is_condition(item)]
+        alternatives = [item for item in items if not _is_condition(item)]
+        return all(self._contains(item, point) for item in conditions) and (
+            not alternatives or any(self._contains(item, point) for item in alternatives)
+        )
+
+    def _satisfies(self, relation: Relation, point: Value) -> bool:
+        try:
+            values = [self._value_at(side, point) for side in relation.sides]
+        except Undefined:
+            return False
+        pairs = zip(values, values[1:], relation.operators, strict=False)
+        return all(self._holds(low, operator, high) for low, high, operator in pairs)
+
+    def _holds(self, left: Value, operator: str, right: Value) -> bool:
+        if any(map(self.arithmetic.is_complex, (left, right))):
+            return False
+        if operator == "=":
+            return same_value(left, right, self.arithmetic)
+        if operator == "ne":
+            return not same_value(left, right, self.arithmetic)
+        if operator in (">", "ge"):
+            left, right = right, left
+        return self._in_order(left, right, operator in ("le", "ge"))
+
+    def _in_order(self, low: Value, high: Value, equal_counts: bool) -> bool:
+        if same_value(low, high, self.arithmetic):
+            return equal_counts
+        return bool(self.arithmetic.inexact(low) < self.arithmetic.inexact(high))
+
+    def _value_at(self, side: Answer, point: Value) -> Value:
+        assert isinstance(side, Quantity)
+        return Evaluator({self.name: point}, arithmetic=self.arithmetic).value(side.value)
+
+    def _end(self, item: Answer) -> Value:
+        if not isinstance(item, Quantity):
+            raise NotARealSet
+        return self._constant(item.value)
+
+    def _constant(self, node: Node) -> Value:
+        try:
+            value = Evaluator(arithmetic=self.arithmetic).value(node)
+        except Undefined as error:
+            raise NotARealSet from error
+        if self.arithmetic.is_complex(value):
+            raise NotARealSet
+        return value
+
+    def ends(self, answer: Answer) -> Iterator[Value]:
+        """The finite numbers that stand in a region."""
+        for node in _constants(answer):
+            value = self._constant(node)
+            if not self.arithmetic.context.isinf(self.arithmetic.inexact(value)):
+                yield value
+
+
+def _states_point(answer: Answer) -> bool:
+    """`x = 2`, which beside inequalities adds a single point."""
+    if not isinstance(answer, Relation) or answer.operators != ("=",):
+        return False
+    left, right = answer.sides
+    return variable_name(left) is not None and isinstance(right, Quantity) and not symbols(right.value)
+
+
+def _is_condition(answer: Answer) -> bool:
+    if not isinstance(answer, Relation):
+        return False
+    return answer.operators == ("ne",) or (answer.operators == ("in",) and isinstance(answer.sides[1], NamedSet))
+
+
+def _constants(answer: Answer) -> Iterator[Node]:
+    match answer:
+        case Quantity(value):
+            if not symbols(value):
+                yield value
+        case Bracketed(items, _, _) | FiniteSet(items) | AnswerList(items, _):
+            for item in items:
+                yield from _constants(item)
+        case SetExpression(_, parts):
+            for part in parts:
+                yield from _constants(part)
+        case Relation(sides, _):
+            for side in sides:
+                yield from _constants(side)
+
+
+def _variables(answer: Answer) -> frozenset[str]:
+    """The variables of the inequalities; letters at the ends of intervals make the answer no region."""
+    match answer:
+        case Relation(sides, operators):
+            if operators == ("in",):
+                return frozenset()
+            return frozenset().union(*(symbols(side.value) for side in sides if isinstance(side, Quantity)))
+        case AnswerList(items, _) | SetExpression(_, items):
+            return frozenset().union(*map(_variables, items))
+        case _:
+            return frozenset()
+
+
+def _is_explicit(answer: Answer) -> bool:
+    match answer:
+        case Relation(sides, operators):
+            return operators == ("in",) or all(
+                isinstance(side, Quantity) and (variable_name(side) is not None or not symbols(side.value))
+                for side in sides
+            )
+        case AnswerList(items, _) | SetExpression(_, items):
+            return all(map(_is_explicit, items))
+        case _:
+            return True

@@ -1,0 +1,231 @@
+"""What the problem's text says about the format of the answer."""
+
+import re
+from dataclasses import dataclass
+
+from answer_grader.answers.based_numerals import base_number
+from answer_grader.answers.known_units import DEGREE, UNITS, multiply, power
+from answer_grader.answers.types import Unit
+from answer_grader.expressions.normalization import plain_text
+
+_LONGEST = 8_000
+
+_LIST = re.compile(
+    r"separated by|comma|\blist\b|\b(?:all|both|these|those|the|find|which|what|possible|distinct|real|complex|integer|"
+    r"positive|two|three|four|five|of)\s+(?:[a-z-]+\s+){0,3}?(?:values|solutions|roots|zeros|zeroes|numbers|integers|"
+    r"answers|lengths|sides|dimensions|factors|divisors|primes|elements|intercepts|points|coordinates|pairs|choices)\b"
+    r"|solve for (?:all|both)|multiple answers|more than one"
+)
+_ONE_NUMBER = re.compile(
+    r"how many|how much|number of|sum of|product of|value of|difference (?:between|of)|largest|smallest|greatest|least|"
+    r"total|average|\bmean\b|probability|\barea\b|perimeter|volume"
+)
+_ORDERED = re.compile(
+    r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|chronological) order|"
+    r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
+    r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) to|"
+    r"(?:small|larg|great)(?:er|est) (?:\w+ )?first|least first"
+)
+_TUPLE = re.compile(
+    r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
+    r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
+)
+_PERCENT = re.compile(
+    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: [a-z]+){0,4}? percent"
+    r"|percentage|in percent\b|percent (?:increase|decrease|change|error|profit|loss)"
+)
+_NOT_PERCENT = re.compile(r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio")
+_BASE = re.compile(
+    r"(?:to|in|into|as a|base)[\s$(]*(?:number )?(?:in )?base[\s$_{-]*(\d+|[a-z]+)|answer in base[\s$_{-]*(\d+|[a-z]+)|"
+    r"base[\s$_{-]*(\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)"
+)
+_ROUNDED = re.compile(r"nearest|round|approximat|decimal places?|estimate|significant (?:figures|digits)")
+_MORNING = re.compile(r"\ba\.m\b|\d ?am\b|morning")
+_AFTERNOON = re.compile(r"\bp\.m\b|\d ?pm\b|afternoon|evening|tonight")
+_EQUATION = re.compile(
+    r"equations? (?:of|for) (?:the|a|an|this|that) (?:[a-z-]+ )?(?:line|circle|parabola|ellipse|hyperbola|plane|sphere|"
+    r"tangent|curve|graph|asymptote|axis|directrix|perpendicular)|"
+    r"(?:write|find|give|enter|state|determine|what is) (?:an|the) equation"
+)
+_FACTOR = re.compile(
+    r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
+)
+_EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
+_ASKING = (
+    r"\b(?:(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}|"
+    r"(?:value of|what is|what's|work out|find|determine)(?: the)?(?: following)?"
+    r"(?: (?:expression|sum|product|quotient|difference|fraction|determinant|series)(?: of)?)?):? ?"
+)
+_FORMULA = (
+    r"(?:\$+([^$]{1,600})\$|\\\((.{1,600}?)\\\)|\\\[(.{1,600}?)\\\]|"
+    r"\\begin ?\{(?:align|aligned|equation|gather|multline)\*?\}(.{1,600}?)\\end\b)"
+)
+_POSED = re.compile(_ASKING + _FORMULA)
+_UNIT = re.compile(
+    r"(?:how many|number of|in|in terms of|nearest(?: whole| tenth of an?| hundredth of an?)?|express\w*[^.?]{0,40}? in|"
+    r"units? (?:of|is|are)|what is[^.?]{0,60}?, in)\s+((?:square |cubic )?[a-z]+(?:\^\{?[23]\}?)?(?: per [a-z]+)?)\b"
+)
+
+_HOW_MANY = re.compile(r"how many ([a-z]+(?: per [a-z]+)?)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedFormat:
+    """What is known about the format that a problem asks for. All false where there is no problem text."""
+
+    text: str = ""
+    """in small letters, with single spaces"""
+
+    @classmethod
+    def from_problem(cls, problem: str | None) -> "RequestedFormat":
+        """Reads the end of the problem's text, which is where the question stands."""
+        text = (problem or "")[-_LONGEST:].lower()
+        text = re.sub(r"\\(?:text|textbf|textit|mathrm|mbox|emph)\s*\{([^{}]*)\}", r" \1 ", text)
+        return cls(
+            re.sub(r"\s+", " ", text.replace("\\\\", " ").replace("\\%", " percent").replace("%", " percent")).strip()
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def _matches(self, pattern: re.Pattern[str]) -> bool:
+        return pattern.search(self.text) is not None
+
+    @property
+    def wants_list(self) -> bool:
+        """Several values are asked for, so that a comma separates."""
+        if re.search(r"separated by|comma|\blist\b", self.text):
+            return True
+        return self._matches(_LIST) and not self._matches(_ONE_NUMBER)
+
+    @property
+    def wants_order(self) -> bool:
+        return self._matches(_ORDERED)
+
+    @property
+    def wants_tuple(self) -> bool:
+        return self._matches(_TUPLE)
+
+    @property
+    def wants_point(self) -> bool:
+        """A pair is asked for that can be no interval."""
+        return re.search(r"ordered pair|coordinates|point of intersection|midpoint|\bvertex\b", self.text) is not None
+
+    @property
+    def wants_percent(self) -> bool:
+        return self._matches(_PERCENT)
+
+    @property
+    def wants_plain_number(self) -> bool:
+        """A probability, fraction or decimal is asked for, and no percentage."""
+        return self._matches(_NOT_PERCENT) and not self._matches(_PERCENT)
+
+    @property
+    def wants_degrees(self) -> bool:
+        return re.search(r"\bdegrees?\b", self.text) is not None and not self.wants_radians
+
+    @property
+    def wants_radians(self) -> bool:
+        return re.search(r"\bradians?\b", self.text) is not None and not re.search(r"\bin degrees\b", self.text)
+
+    @property
+    def wants_rounding(self) -> bool:
+        return self._matches(_ROUNDED)
+
+    @property
+    def wants_ratio(self) -> bool:
+        return re.search(r"\bratio\b", self.text) is not None
+
+    @property
+    def wants_remainder(self) -> bool:
+        return re.search(r"remainder|\bp?mod\b|modulo|residue|divided by", self.text) is not None
+
+    @property
+    def wants_equation(self) -> bool:
+        return self._matches(_EQUATION)
+
+    @property
+    def wants_factors(self) -> bool:
+        return self._matches(_FACTOR)
+
+    @property
+    def wants_expansion(self) -> bool:
+        return self._matches(_EXPAND)
+
+    @property
+    def base(self) -> int | None:
+        """The base in which the answer is to be given: the one that is asked for, or the last one named."""
+        numerals = [next(filter(None, groups)) for groups in _BASE.findall(self.text)]
+        requested = re.findall(r"(?:in|to|into) base[\s$_{-]*(\d+|[a-z]+)", self.text)
+        return base_number((requested or numerals or [""])[-1])
+
+    @property
+    def period(self) -> str:
+        """`am` or `pm` where the problem settles it."""
+        morning, afternoon = self._matches(_MORNING), self._matches(_AFTERNOON)
+        if morning == afternoon:
+            return ""
+        return "am" if morning else "pm"
+
+    @property
+    def unit(self) -> Unit | None:
+        """The unit in which the answer is to be given, if the problem names one."""
+        named = [_named_unit(phrase) for phrase in _UNIT.findall(self.text)]
+        units = [unit for unit in named if unit is not None]
+        return units[-1] if units else None
+
+    @property
+    def counted_unit(self) -> Unit | None:
+        """The unit of length, time, mass and so on of which the problem asks how many."""
+        units = [unit for phrase in _HOW_MANY.findall(self.text) if (unit := _named_unit(phrase)) is not None]
+        return units[-1] if units and units[-1] != DEGREE else None
+
+    @property
+    def figure_unit(self) -> Unit | None:
+        """The unit of area or volume that the last sentence asks for."""
+        sentence = re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1]
+        units = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
+        return units[-1] if units and dict(units[-1].dimensions).get("m", 0) > 1 else None
+
+    @property
+    def temperature_scale(self) -> Unit | None:
+        """Celsius or Fahrenheit: the one asked for, or the only one named."""
+        requested = re.findall(r"(?:in|to|into|how many) (?:degrees )?(celsius|fahrenheit)", self.text)
+        named = set(re.findall(r"celsius|fahrenheit", self.text))
+        if requested:
+            return UNITS[requested[-1]]
+        return UNITS[named.pop()] if len(named) == 1 else None
+
+    def repeats_formula(self, answer: str) -> bool:
+        """Whether the answer only repeats the formula that the problem wants evaluated or in another form."""
+        if not self:
+            return False
+        stated = unified_spelling(re.sub(r"\\?%", "percent", answer.lower()))
+        posed = (next(filter(None, groups)) for groups in _POSED.findall(self.text))
+        return any(unified_spelling(plain_text(formula).rstrip(".,;?=")) == stated for formula in posed)
+
+    def mentions(self, text: str) -> bool:
+        """Whether the problem contains a formula or word, regardless of spaces."""
+        return bool(text) and re.sub(r"[\s{}$\\]", "", text.lower()) in re.sub(r"[\s{}$\\]", "", self.text)
+
+
+def unified_spelling(formula: str) -> str:
+    r"""One sign for products, and no braces around one character, so that `2^{9}` is `2^9`."""
+    return re.sub(r"\{(\w)\}", r"\1", re.sub(r"\\times|\*", r"\\cdot", formula))
+
+
+def _named_unit(phrase: str) -> Unit | None:
+    """The unit of `square feet`, `miles per hour`, `cm^2`. One letter alone is no unit in a sentence."""
+    exponent = 2 if phrase.startswith("square ") else 3 if phrase.startswith("cubic ") else 1
+    phrase = re.sub(r"^(?:square|cubic) ", "", phrase)
+    if match := re.search(r"\^\{?([23])\}?$", phrase):
+        exponent, phrase = int(match[1]), phrase[: match.start()]
+    above, _, below = phrase.partition(" per ")
+    if len(above) < 2 or above not in UNITS or above in ("in", "a", "second", "unit", "units"):
+        return None
+    unit = power(UNITS[above], exponent)
+    if below:
+        if below not in UNITS:
+            return None
+        unit = multiply(unit, power(UNITS[below], -1))
+    return unit

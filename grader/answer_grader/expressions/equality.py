@@ -1,0 +1,182 @@
+"""Whether two expressions are equal.
+
+Constants are compared by their values, exactly where they are rational and in 130 digits otherwise (mpmath). Rational functions
+are compared as such, by sympy's polynomials. Other expressions with variables are compared at points: two different ones of the
+size of an answer do not agree at several random rational points in 130 digits. Unlike simplification, this always ends.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from answer_grader.bounds import TooComplex
+from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
+from answer_grader.expressions.evaluator import Evaluator
+from answer_grader.expressions.nodes import (
+    Constant,
+    Negative,
+    Node,
+    Number,
+    Product,
+    Series,
+    Sum,
+    Symbol,
+    children,
+    contains,
+    replaced,
+    symbols,
+)
+from answer_grader.expressions.rational_functions import equal_rational_functions
+
+_POINTS = 16
+_FIRST_POINTS = 7
+"""The first eight have all signs."""
+_SUFFICIENT_AGREEMENTS = 4
+_MOST_OPERANDS = 30
+_MOST_COMPARISONS = 1_000
+
+
+def equal(left: Node, right: Node, *, degree_is_one: bool = False) -> bool:
+    """Whether both have the same value, for all values of the variables at which both are defined.
+
+    Expressions that cannot be computed (too large, undefined) are equal only if they are built alike.
+    """
+    return _equal(left, right, degree_is_one, Arithmetic(), _Effort())
+
+
+@dataclass
+class _Effort:
+    """How many subexpressions have been compared."""
+
+    comparisons: int = 0
+
+
+def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
+    effort.comparisons += 1
+    if left == right:
+        return True
+    if effort.comparisons > _MOST_COMPARISONS:
+        return False
+    try:
+        names = symbols(left) | symbols(right)
+        if names:
+            same = equal_rational_functions(left, right)
+            if same is not None:
+                return same
+            return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
+        evaluator = Evaluator(degree_is_one=degree_is_one, arithmetic=arithmetic)
+        return same_value(evaluator.value(left), evaluator.value(right), arithmetic)
+    except (TooComplex, Undefined):
+        return _same_structure(left, right, degree_is_one, arithmetic, effort)
+
+
+def exact_value(node: Node) -> Fraction | None:
+    """The rational value of an expression without variables, or None. A root or a sine may have one too."""
+    try:
+        value = Evaluator().value(node)
+    except (TooComplex, Undefined):
+        return None
+    return value if isinstance(value, Fraction) else None
+
+
+def same_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return left == right
+    infinite = [arithmetic.context.isinf(arithmetic.inexact(value)) for value in (left, right)]
+    if any(infinite):
+        return all(infinite) and bool(left == right)
+    return bool(arithmetic.add(left, -right) == 0)
+
+
+def points(names: Iterable[str], integers: frozenset[str] = frozenset()) -> Iterable[dict[str, Fraction]]:
+    """Rational points that depend on the names only: positive, of mixed signs, small, negative.
+
+    Names among `integers`, and the indices of series, stand for small positive integers, different at each point.
+    """
+    for index in range(_POINTS):
+        point: dict[str, Fraction] = {}
+        for name in names:
+            if name in integers or name.startswith("#"):
+                point[name] = Fraction(1 + (index * (1 + 2 * (len(point) % 4)) + len(point)) % _POINTS)
+                continue
+            digest = hashlib.sha256(f"{name}/{index}".encode()).digest()
+            value = Fraction(1 + digest[0] % 97, 29 + digest[1] % 31)
+            if index % 4 == 2:
+                value = value / 5
+            negative = index % 4 == 3 or (index % 4 == 1 and digest[2] % 2)
+            point[name] = -value if negative else value
+        yield point
+
+
+def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: bool, arithmetic: Arithmetic) -> bool:
+    """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
+    everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
+    agreements = complex_agreements = complex_differences = 0
+    for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
+        evaluator = Evaluator(point, degree_is_one, arithmetic)
+        arithmetic.met_complex = False
+        try:
+            values = evaluator.value(left), evaluator.value(right)
+        except Undefined:
+            continue
+        same = same_value(*values, arithmetic)
+        if everywhere or not arithmetic.met_complex:
+            if not same:
+                return False
+            agreements += 1
+        elif same:
+            complex_agreements += 1
+        else:
+            complex_differences += 1
+        if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
+            return True
+    if not agreements + complex_agreements + complex_differences:
+        raise Undefined("no value at any point")
+    return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
+        agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
+    )
+
+
+def _integer_names(node: Node) -> frozenset[str]:
+    """The variables that stand for integers: in the bounds of a series, and indices."""
+    own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
+    return own.union(*map(_integer_names, children(node)))
+
+
+def _same_structure(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
+    """The same operations on equal operands; the operands of sums and products in any order."""
+    if left == right:
+        return True
+    if isinstance(left, Series) and isinstance(right, Series):
+        left, right = _from_zero(left), _from_zero(right)
+    left_operands, right_operands = children(left), list(children(right))
+    if (
+        type(left) is not type(right)
+        or len(left_operands) != len(right_operands)
+        or not 0 < len(left_operands) <= _MOST_OPERANDS
+    ):
+        return False
+    if getattr(left, "function", None) != getattr(right, "function", None):
+        return False
+    if not isinstance(left, Sum | Product):
+        return all(
+            _equal(one, other, degree_is_one, arithmetic, effort)
+            for one, other in zip(left_operands, right_operands, strict=True)
+        )
+    for one in left_operands:
+        match = next((other for other in right_operands if _equal(one, other, degree_is_one, arithmetic, effort)), None)
+        if match is None:
+            return False
+        right_operands.remove(match)
+    return True
+
+
+def _from_zero(series: Series) -> Series:
+    """The same series with its index counted from zero."""
+    zero = Number(Fraction(0))
+    if series.first == zero:
+        return series
+    shifted = Sum((Symbol(series.index), series.first))
+    last = series.last if series.last == Constant("infinity") else Sum((series.last, Negative(series.first)))
+    return Series(series.function, series.index, zero, last, replaced(series.body, Symbol(series.index), shifted))

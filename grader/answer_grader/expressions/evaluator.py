@@ -1,0 +1,111 @@
+"""The value of an expression, exactly where it is rational."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
+from answer_grader.expressions.functions import call
+from answer_grader.expressions.nodes import (
+    Call,
+    Constant,
+    Matrix,
+    Negative,
+    Node,
+    Number,
+    PlusMinus,
+    Power,
+    Product,
+    Quotient,
+    Root,
+    Series,
+    Sum,
+    Symbol,
+)
+from answer_grader.expressions.series import series_value
+
+
+@dataclass
+class Evaluator:
+    """Evaluates expressions with given values of the variables.
+
+    `degree` is what the degree sign multiplies with: pi / 180, or 1 where an answer in degrees is meant.
+    """
+
+    variables: Mapping[str, Fraction] = field(default_factory=dict)
+    degree_is_one: bool = False
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
+
+    def value(self, node: Node) -> Value:
+        """Raises Undefined where there is no value, TooComplex beyond the bounds."""
+        arithmetic = self.arithmetic
+        match node:
+            case Number(value):
+                return arithmetic.exact(value)
+            case Symbol(name):
+                if name not in self.variables:
+                    raise Undefined(f"{name} has no value")
+                return self.variables[name]
+            case Constant(name):
+                return self._constant(name)
+            case Sum(terms):
+                total: Value = Fraction(0)
+                for term in terms:
+                    total = arithmetic.add(total, self.value(term))
+                return total
+            case Product(factors):
+                product: Value = Fraction(1)
+                for factor in factors:
+                    product = arithmetic.multiply(product, self.value(factor))
+                return product
+            case Quotient(numerator, denominator):
+                return arithmetic.divide(self.value(numerator), self.value(denominator))
+            case Negative(operand):
+                return -self.value(operand)
+            case Power(base, exponent):
+                return arithmetic.power(self.value(base), self.value(exponent))
+            case Root(radicand, index):
+                reciprocal = arithmetic.divide(Fraction(1), self.value(index))
+                return arithmetic.power(self.value(radicand), reciprocal)
+            case Call("det", (Matrix(rows),)):
+                return self._determinant([[self.value(entry) for entry in row] for row in rows])
+            case Series(function, index, first, last, body):
+                ends = self.value(first), self.value(last)
+                return series_value(function, *ends, lambda at: self._with(index, at).value(body), arithmetic)
+            case Call(function, arguments):
+                return call(function, [self.value(argument) for argument in arguments], arithmetic)
+            case Matrix() | PlusMinus():
+                raise Undefined("not one number")
+
+    def _with(self, name: str, value: Fraction) -> "Evaluator":
+        return Evaluator({**self.variables, name: value}, self.degree_is_one, self.arithmetic)
+
+    def _constant(self, name: str) -> Value:
+        context = self.arithmetic.context
+        match name:
+            case "pi":
+                return +context.pi
+            case "e":
+                return +context.e
+            case "i":
+                return context.mpc(0, 1)
+            case "infinity":
+                return +context.inf
+            case "percent":
+                return Fraction(1, 100)
+            case _:
+                assert name == "degree"
+                return Fraction(1) if self.degree_is_one else context.pi / 180
+
+    def _determinant(self, rows: list[list[Value]]) -> Value:
+        """By expansion along the first row; answers have small matrices."""
+        if any(len(row) != len(rows) for row in rows) or len(rows) > 5:
+            raise Undefined("no determinant")
+        if len(rows) == 1:
+            return rows[0][0]
+        total: Value = Fraction(0)
+        for column, entry in enumerate(rows[0]):
+            minor = self._determinant([row[:column] + row[column + 1 :] for row in rows[1:]])
+            term = self.arithmetic.multiply(entry, minor)
+            total = self.arithmetic.add(total, -term if column % 2 else term)
+        return total

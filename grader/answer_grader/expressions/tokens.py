@@ -1,0 +1,157 @@
+r"""Tokens of normalized LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from fractions import Fraction
+
+from answer_grader.bounds import MAX_NESTING, MAX_TOKENS, TooComplex
+
+
+class TokenKind(Enum):
+    NUMBER = auto()
+    LETTERS = auto()
+    """a run of letters outside of `\\text`"""
+    WORD = auto()
+    """a word inside of `\\text` or another text font"""
+    COMMAND = auto()
+    SIGN = auto()
+    """any other character, with `\\{` and `\\}` for set braces"""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: TokenKind
+    text: str
+    value: Fraction | None = None
+    """of a number"""
+    spaced: bool = False
+    """whether a space stands before it"""
+
+    def is_sign(self, *signs: str) -> bool:
+        return self.kind is TokenKind.SIGN and self.text in signs
+
+    def is_command(self, *names: str) -> bool:
+        return self.kind is TokenKind.COMMAND and self.text in names
+
+    @property
+    def is_wordlike(self) -> bool:
+        return self.kind in (TokenKind.WORD, TokenKind.LETTERS)
+
+
+_TEXT_FONTS = (
+    "text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
+    "boldsymbol|bm|operatorname|mathcal|underline|boxed|fbox|unit|si|textsc"
+)
+_TEXT = re.compile(rf"\\(?:{_TEXT_FONTS})\*?\s*(?=\{{)")
+_PLAIN_NUMBER = re.compile(r"(?:\d+\.\d+|\d+\.(?!\d)|\.\d+|\d+)(?:[eE][+-]?\d+(?![A-Za-z\d]))?")
+_GROUPED_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?(?!,\d{3})")
+# `0.\overline{3}`, `0.1\dot{6}`, `0.(3)`, and `0.333\ldots`
+_PERIOD_MARK = r"\\(?:overline|bar|overbar|dot|overset\{\.\}|dot)\s*"
+_REPEATING = re.compile(
+    rf"(?P<whole>\d*)\.(?P<fixed>\d*)(?:{_PERIOD_MARK}\{{(?P<braced>\d+)\}}|{_PERIOD_MARK}(?P<bare>\d)|\((?P<paren>\d+)\))"
+    rf"(?:(?P<between>\d*){_PERIOD_MARK}\{{?(?P<last>\d)\}}?)?"
+)
+_ELLIPSIS = re.compile(r"(?P<whole>\d*)\.(?P<digits>\d+)\s*\\ldots(?:\s|$)?")
+_LETTERS = re.compile(r"[A-Za-z]+")
+_TEXT_WORD = re.compile(r"[A-Za-z]+(?:['’-][A-Za-z]+)*")
+_COMMAND = re.compile(r"\\([A-Za-z]+|[{}$%&#_\\'])")
+
+
+def tokenize(text: str, *, grouping: bool) -> list[Token]:
+    """Tokens of a normalized answer.
+
+    `grouping` reads `1,234` outside of parentheses as one number; otherwise its comma separates. Raises TooComplex for
+    answers beyond the bounds on tokens and nesting.
+    """
+    tokens: list[Token] = []
+    position, depth, braces, spaced = 0, 0, 0, False
+    text_levels: list[int] = []  # brace depths at which a text font was opened
+    while position < len(text):
+        if text[position] == " ":
+            position, spaced = position + 1, True
+            continue
+        if match := _TEXT.match(text, position):
+            text_levels.append(braces)
+            position = match.end()
+            continue
+        token, position = _next_token(
+            text, position, grouping=grouping and depth == 0, in_text=bool(text_levels), spaced=spaced
+        )
+        spaced = False
+        if token.is_sign("{"):
+            opens_text = bool(text_levels) and text_levels[-1] == braces
+            braces += 1
+            if opens_text:
+                spaced = True
+                continue
+        elif token.is_sign("}"):
+            braces -= 1
+            if text_levels and text_levels[-1] == braces:
+                text_levels.pop()
+                spaced = True
+                continue
+        elif token.is_sign("(", "[", "\\{"):
+            depth += 1
+        elif token.is_sign(")", "]", "\\}"):
+            depth = max(0, depth - 1)
+        tokens.append(token)
+        if len(tokens) > MAX_TOKENS or braces + depth > MAX_NESTING:
+            raise TooComplex("an answer with too many symbols or brackets")
+    return tokens
+
+
+def _next_token(text: str, position: int, *, grouping: bool, in_text: bool, spaced: bool) -> tuple[Token, int]:
+    for pattern, value in ((_REPEATING, _repeating_value), (_ELLIPSIS, _ellipsis_value)):
+        match = pattern.match(text, position)
+        if match and (number := value(match)) is not None:
+            return Token(TokenKind.NUMBER, match[0], number, spaced), match.end()
+    if grouping and (match := _GROUPED_NUMBER.match(text, position)):
+        return Token(TokenKind.NUMBER, match[0], Fraction(match[0].replace(",", "")), spaced), match.end()
+    if match := _PLAIN_NUMBER.match(text, position):
+        return Token(TokenKind.NUMBER, match[0], _decimal(match[0]), spaced), match.end()
+    if match := (_TEXT_WORD if in_text else _LETTERS).match(text, position):
+        return Token(TokenKind.WORD if in_text else TokenKind.LETTERS, match[0], None, spaced), match.end()
+    if match := _COMMAND.match(text, position):
+        if match[1] in ("{", "}"):
+            return Token(TokenKind.SIGN, match[0], None, spaced), match.end()
+        if match[1] == "%":
+            return Token(TokenKind.SIGN, "%", None, spaced), match.end()
+        return Token(TokenKind.COMMAND, match[1], None, spaced), match.end()
+    return Token(TokenKind.SIGN, text[position], None, spaced), position + 1
+
+
+def _decimal(text: str) -> Fraction | None:
+    """The exact value; None where the exponent is beyond what is computed with."""
+    mantissa, _, exponent = text.lower().partition("e")
+    if exponent and abs(int(exponent)) > 10_000:
+        raise TooComplex("a decimal exponent beyond the bounds")
+    return Fraction(mantissa.rstrip(".") or "0") * Fraction(10) ** int(exponent or 0)
+
+
+def _repeating_value(match: re.Match[str]) -> Fraction:
+    """The value of a marked repeating decimal. Two dots mark the first and last digit of the period."""
+    period = match["braced"] or match["bare"] or match["paren"]
+    if match["last"]:
+        period += match["between"] + match["last"]
+    return _periodic_value(match["whole"], match["fixed"], period)
+
+
+def _ellipsis_value(match: re.Match[str]) -> Fraction | None:
+    """The value of a decimal with dots, if its last digits show a period; else None (`3.1415\\ldots` has no value).
+
+    A period of one or two digits must stand there three times, a longer one twice.
+    """
+    digits = match["digits"]
+    for length in range(1, len(digits) // 2 + 1):
+        times = 3 if length <= 2 else 2
+        period = digits[-length:]
+        if digits.endswith(period * times):
+            start = len(digits) - length * times
+            return _periodic_value(match["whole"], digits[:start], period)
+    return None
+
+
+def _periodic_value(whole: str, fixed: str, period: str) -> Fraction:
+    start = Fraction(int(whole or 0)) + (Fraction(int(fixed), 10 ** len(fixed)) if fixed else 0)
+    return start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))

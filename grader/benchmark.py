@@ -1,0 +1,113 @@
+"""The scorer beside plain math-verify: accuracy on labelled pairs, and time.
+
+    python -m benchmarks.grading [PAIRS.jsonl ...]
+
+Each line of a file has `kind`, `response`, `reference`, `problem_hint` and `equal`, as tests/grading/labelled_pairs.jsonl
+has. Prints a table in Markdown. math-verify reads the last box of the response in its own way, with its own time limit.
+"""
+
+import argparse
+import json
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from answer_grader import ScoreItem, score_many
+
+DEFAULT = Path(__file__).parents[1] / "tests/grading/labelled_pairs.jsonl"
+
+Pair = dict[str, Any]
+Grader = Callable[[list[Pair]], list[bool]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """Counts of one grader on one set of pairs."""
+
+    name: str
+    pairs: int
+    false_positives: int
+    false_negatives: int
+    seconds: float
+
+    @property
+    def accuracy(self) -> float:
+        return 100.0 * (1.0 - (self.false_positives + self.false_negatives) / self.pairs)
+
+    def row(self) -> str:
+        counts = f"{self.false_positives} / {self.false_negatives}"
+        return f"| {self.name} | {self.accuracy:.1f}% | {counts} | {1000 * self.seconds / self.pairs:.1f} |"
+
+
+def stair_verdicts(pairs: list[Pair]) -> list[bool]:
+    items = [ScoreItem(pair["response"], pair["reference"], pair["kind"], pair["problem_hint"]) for pair in pairs]
+    return [score.correct for score in score_many(items, workers=1)]
+
+
+def without_problem(pairs: list[Pair]) -> list[bool]:
+    return stair_verdicts([{**pair, "problem_hint": None} for pair in pairs])
+
+
+def math_verify(pairs: list[Pair]) -> list[bool]:
+    return _math_verify(pairs)
+
+
+def strict_math_verify(pairs: list[Pair]) -> list[bool]:
+    return _math_verify(pairs, float_rounding=12, numeric_precision=200, allow_set_relation_comp=True)
+
+
+def _math_verify(pairs: list[Pair], **options: Any) -> list[bool]:
+    from math_verify import LatexExtractionConfig, parse, verify
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    boxed = [LatexExtractionConfig(boxed_match_priority=0)]
+    verdicts = []
+    for pair in pairs:
+        reference = parse(f"\\boxed{{{pair['reference']}}}", boxed)
+        verdicts.append(bool(verify(reference, parse(pair["response"], boxed), **options)))
+    return verdicts
+
+
+GRADERS: dict[str, Grader] = {
+    "this scorer": stair_verdicts,
+    "this scorer, without the problem's text": without_problem,
+    "math-verify 0.9.0": math_verify,
+    "the same, `float_rounding=12, numeric_precision=200, allow_set_relation_comp=True`": strict_math_verify,
+}
+
+
+def measure(name: str, grader: Grader, pairs: list[Pair]) -> Result:
+    start = time.perf_counter()
+    verdicts = grader(pairs)
+    seconds = time.perf_counter() - start
+    errors = [
+        (verdict, pair["equal"]) for verdict, pair in zip(verdicts, pairs, strict=True) if verdict != pair["equal"]
+    ]
+    positives = sum(verdict for verdict, _ in errors)
+    return Result(name, len(pairs), positives, len(errors) - positives, seconds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pairs", type=Path, nargs="*", default=[DEFAULT])
+    for path in parser.parse_args().pairs:
+        pairs = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        kinds = {"all": pairs} | {
+            kind: [p for p in pairs if p["kind"] == kind] for kind in ("math", "integer", "choice")
+        }
+        for kind, chosen in kinds.items():
+            if not chosen:
+                continue
+            print(
+                f"\n{path.name}, {kind}: {len(chosen)} pairs, {sum(pair['equal'] for pair in chosen)} of them equal\n"
+            )
+            print("| grader | accuracy | false positives / negatives | s per 1,000 |\n|---|---|---|---|")
+            for name, grader in GRADERS.items():
+                print(measure(name, grader, chosen).row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

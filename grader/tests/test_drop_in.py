@@ -1,0 +1,43 @@
+"""`grade`'s verdicts, and `parse` and `verify` in the shape of math-verify."""
+
+import pytest
+
+from answer_grader import Outcome, grade, parse, verify
+from answer_grader.answers.types import Quantity, Words
+
+
+def test_a_verdict_has_the_parsed_answers_and_a_reason() -> None:
+    verdict = grade(r"\boxed{\text{east}}", "5")
+    assert (bool(verdict), verdict.outcome, str(verdict.outcome)) == (False, Outcome.WRONG, "wrong")
+    assert isinstance(verdict.parsed_answer, Words)
+    assert isinstance(verdict.parsed_reference, Quantity)
+    assert verdict.reason == "not equal: words, or a formula that is not read for a value"
+    assert grade("nothing", "5").parsed_answer is None
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "same"),
+    [
+        ("42", r"so \boxed{42}", True),
+        ("$42$", "42", True),
+        (r"\boxed{\frac12}", r"\boxed{0.5}", True),
+        ("${1,3} \\cup {2,4}$", r"\boxed{5}", False),
+        ("42", "I think it is 42 or 43", False),
+        ("42", r"it was 42, \boxed{", False),
+        ("", r"\boxed{5}", False),
+        ("5", "", False),
+        ("5", r"\boxed{" + "5" * 5000 + "}", False),
+    ],
+)
+def test_texts_and_parsed_texts_are_verified_alike(gold: str, answer: str, same: bool) -> None:
+    assert verify(gold, answer) is verify(parse(gold), parse(answer)) is same
+
+
+def test_further_arguments_of_math_verify_are_ignored() -> None:
+    gold = parse("0.5", extraction_config=[], parsing_timeout=5)
+    assert verify(gold, parse(r"\boxed{1/2}", extraction_mode="any_match"), 6, strict=True, timeout_seconds=3)
+
+
+def test_the_problem_settles_what_the_form_leaves_open() -> None:
+    assert not verify("5", r"\boxed{500\%}", problem="What percent?")
+    assert verify("5", r"\boxed{5\%}", problem="What percent?")
