@@ -154,7 +154,7 @@ def _indented_json(value: Any) -> str:
 
 def write_text_if_changed(path: Path, text: str) -> bool:
     """`write_text` if the content differs, so that an unchanged file keeps its time; returns whether it wrote."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    if path.is_file() and path.read_bytes() == text.encode():
         return False
     write_text(path, text)
     return True
