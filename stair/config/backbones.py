@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,18 +34,21 @@ class SamplingChange(Strict):
     max_new_tokens: Positive | None = None
 
 
+Width = Annotated[int, Field(ge=1, le=100_000)]
+
+
 class TinyBackbone(Strict):
     """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
 
     architecture: str = Field(description="A file of stair/models/architectures.")
-    layers: int = Field(ge=12, description="Transformer blocks.")
-    hidden_size: Positive = Field(description="Width of the residual stream.")
-    heads: Positive = Field(description="Query heads.")
-    kv_heads: Positive = Field(description="Key/value heads.")
-    head_dim: Positive = Field(description="Width of a head.")
-    ffn: Positive = Field(description="Width of the MLP.")
+    layers: int = Field(ge=12, le=1000, description="Transformer blocks.")
+    hidden_size: Width = Field(description="Width of the residual stream.")
+    heads: Width = Field(description="Query heads.")
+    kv_heads: Width = Field(description="Key/value heads.")
+    head_dim: Width = Field(description="Width of a head.")
+    ffn: Width = Field(description="Width of the MLP.")
     steps: Positive = Field(description="Training steps.")
-    batch_tokens: Positive = Field(description="Tokens in a training step.")
+    batch_tokens: Positive = Field(le=10_000_000, description="Tokens in a training step.")
     learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
     seeds: tuple[str, ...] = Field(
         strict=False,

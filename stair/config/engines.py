@@ -29,7 +29,7 @@ class TransformersEngine(Strict):
         description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
         "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
     )
-    batch_width: Positive = Field(description="Rows of a decoding batch, always all computed.")
+    batch_width: Positive = Field(le=10_000, description="Rows of a decoding batch, always all computed.")
     prefill_width: Positive = Field(1, description="Prompts that are processed together, padded to whole blocks.")
     prefill_chunk: Positive = Field(
         8192,

@@ -55,7 +55,7 @@ class Condition(Strict):
         description="The condition that this one repeats: their paired differences are noise, and no response is "
         "reused between them.",
     )
-    batch_width: Positive | None = Field(None, description="In place of transformers.batch_width.")
+    batch_width: Positive | None = Field(None, le=10_000, description="In place of transformers.batch_width.")
     shards: Shards | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stair.models.architecture import Architecture, describe
 from stair.records.files import read_mapping, write_json
-from stair.records.keys import file_digest
+from stair.records.keys import digest_of, file_digest
 
 _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
 _IGNORED = ("manifest.json", "fetched.json")
@@ -52,7 +52,7 @@ def revision_digests(folder: Path, memo: Path | None) -> dict[str, str]:
         entry = remembered.get(path.name)
         entries[path.name] = entry if entry and entry[:2] == stamp else [*stamp, file_digest(path)]
     if memo and entries != remembered:
-        write_json(memo, entries)
+        write_json(memo, {"files": entries, "sha256": digest_of(entries)})
     return {name: entry[2] for name, entry in entries.items()}
 
 
@@ -73,5 +73,6 @@ def _read_memo(memo: Path) -> dict[str, list]:
         content = json.loads(memo.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    entries = content.items() if isinstance(content, dict) else ()
-    return {name: entry for name, entry in entries if isinstance(entry, list) and len(entry) == 3}
+    entries = content.get("files") if isinstance(content, dict) else None
+    # With a wrong digest of a model, every response would be generated again.
+    return entries if isinstance(entries, dict) and content.get("sha256") == digest_of(entries) else {}

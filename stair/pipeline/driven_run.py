@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,12 +14,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
+from snakemake.persistence import MetadataRecord
 
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, dump, resolve
 from stair.config.site import Site, read_site
-from stair.pipeline.driver_lease import hint_at_stale_lock, hold_run
+from stair.pipeline.driver_lease import hint_at_stale_lock, hold_run, run_holder
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
+from stair.pipeline.outputs import snakemake_records
 from stair.pipeline.resources import request
 from stair.pipeline.run import Run
 from stair.pipeline.times import put_in_order
@@ -91,6 +94,19 @@ class DrivenRun(Run):
             raise WorkflowError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
 
 
+def _remove_damaged_records(folder: Path) -> None:
+    """Removes Snakemake's records that would end it. The manifests of their outputs remain, and are compared at the end."""
+    for record, name in snakemake_records(folder):
+        try:
+            MetadataRecord.model_validate_json(record.read_bytes())
+        except ValueError as error:
+            record.unlink()
+            print(
+                f"stair: removed Snakemake's record of {name}, which is damaged ({type(error).__name__})",
+                file=sys.stderr,
+            )
+
+
 current: DrivenRun | None = None
 """The last run that this process opened, for the display."""
 
@@ -115,5 +131,7 @@ def open_run(workflow: Any) -> DrivenRun:
     hint_at_stale_lock(paths)
     if not workflow.remote_exec:  # a cluster's job reads the rules, too
         put_in_order(paths.folder)
+        if run_holder(paths) is None:  # a driver may be writing one
+            _remove_damaged_records(paths.folder)
     current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
     return current

@@ -7,6 +7,7 @@ import os
 from base64 import urlsafe_b64decode
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -84,7 +85,8 @@ def _without_manifest(folder: Path, known: set[str]) -> Iterator[Output]:
     jobs: dict[str, list[str]] = defaultdict(list)
     for record, name in snakemake_records(folder):
         if is_output(name) and os.path.isfile(folder / name):
-            jobs[str(json.loads(record.read_bytes())["log"])].append(name)
+            with suppress(OSError, ValueError):  # the next start removes a damaged record
+                jobs[str(json.loads(record.read_bytes())["log"])].append(name)
     for files in (sorted(names) for names in jobs.values() if known.isdisjoint(names)):
         fault = Difference(Kind.DAMAGED, files[0], f"{files[0]} has no manifest, so its origin is unknown")
         yield Output(files[0], tuple(files), None, [], differences=[fault])

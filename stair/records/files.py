@@ -24,13 +24,12 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_path(path)
     try:
-        yield partial
-        flush(partial)
-        os.replace(partial, path)
-    except BaseException as error:
+        with naming(path):
+            yield partial
+            flush(partial)
+            os.replace(partial, path)
+    except BaseException:
         partial.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename is None and is_full(error):
-            raise OSError(f"{path} cannot be written ({error}): {MAKE_ROOM}") from error
         raise
     with contextlib.suppress(OSError):  # some file systems refuse to open a folder
         flush(path.parent)
@@ -52,9 +51,20 @@ MAKE_ROOM = "make room and run the same command again"
 
 def is_full(error: BaseException) -> bool:
     """Whether a disk or a quota is full. Arrow and libraries in Rust have the error number only in their text."""
-    number = getattr(error, "errno", None)
-    text = str(error).lower()
-    return number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "errno 28" in text or "os error 28" in text
+    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    written = re.search(r"(?:errno|os error) (\d+)", str(error), flags=re.I)
+    return getattr(error, "errno", None) in numbers or (written is not None and int(written[1]) in numbers)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """A full disk inside the context is an OSError that names the file or folder; libraries in Rust do not."""
+    try:
+        yield
+    except Exception as error:
+        if is_full(error) and getattr(error, "filename", None) is None and MAKE_ROOM not in str(error):
+            raise OSError(f"{path} cannot be written ({error}): {MAKE_ROOM}") from error
+        raise
 
 
 def partial_path(path: Path) -> Path:
@@ -154,7 +164,7 @@ def _indented_json(value: Any) -> str:
 
 def write_text_if_changed(path: Path, text: str) -> bool:
     """`write_text` if the content differs, so that an unchanged file keeps its time; returns whether it wrote."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
+    if path.is_file() and path.read_bytes() == text.encode():
         return False
     write_text(path, text)
     return True

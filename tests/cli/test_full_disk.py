@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -52,3 +53,22 @@ def test_a_failed_job_on_a_nearly_full_disk_names_the_disk(tmp_path: Path, monke
     monkeypatch.setattr(job_logs, "_LITTLE_BYTES", float("inf"))
     assert job_logs.full_disk(log) == f"the disk of {tmp_path} is full or nearly full: {MAKE_ROOM}"
     assert job_logs.full_disk(tmp_path / "absent" / "job.log") == ""
+
+
+WRITE = """
+import resource
+import numpy as np
+from pathlib import Path
+from safetensors.numpy import save_file
+from stair.records.files import naming
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+with naming(Path("controllers/stair")):
+    save_file({"a": np.zeros(10000)}, "adapter.safetensors")
+"""
+
+
+def test_safetensors_on_a_full_disk_name_what_was_written(tmp_path: Path) -> None:
+    """A limit of files' sizes stands for the disk: the library's error has its number in the text alone."""
+    done = subprocess.run([sys.executable, "-c", WRITE], cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = done.stderr.splitlines()[-1]
+    assert line.startswith("OSError: controllers/stair cannot be written (") and line.endswith(f": {MAKE_ROOM}")

@@ -18,6 +18,10 @@ ROOT = Path(__file__).parents[2]
 GAP = dict(
     model="qwen3.5-4b", benchmark="math500", condition="native", session="s-1", sample=0, turn=2, reason="out of memory"
 )
+TINY = {
+    **dict.fromkeys(("hidden_size", "heads", "kv_heads", "ffn", "steps", "batch_tokens"), 8),
+    **{"architecture": "qwen3", "layers": 12, "head_dim": 8, "learning_rate": 0.1, "seeds": ["a"]},
+}
 LOST = dict(model="qwen3.5-4b", record="r-1", sample=0, reason="out of memory")
 
 
@@ -198,6 +202,9 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("evaluation/samples", 10**9, "'evaluation.samples': input should be less than or equal to 1000"),
     ("evaluation/shards", 10**9, "'evaluation.shards': input should be less than or equal to 10000"),
     ("rollouts/shards", 10**9, "'rollouts.shards': input should be less than or equal to 10000"),
+    (f"models/{MODEL}/tiny", TINY | {"layers": 10**9}, "layers': input should be less than or equal to 1000"),
+    (f"models/{MODEL}/tiny", TINY | {"ffn": 10**9}, "ffn': input should be less than or equal to 100000"),
+    ("transformers/batch_width", 10**9, "'transformers.batch_width': input should be less than or equal to 10000"),
     ("evaluation/seed", "", "'evaluation.seed'"),
     ("evaluation", 4, "'evaluation'"),
     ("rollouts/samples", 3, "'rollouts.samples'"),

@@ -398,8 +398,11 @@ def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
     dry = ("snakemake", "-n", "--config", "run=smoke.yaml")
     assert jobs_of(run_in(project, *dry)) == {}
     COPIED(project)
-    assert jobs_of(run_in(project, *dry)) == {}
     assert results(project) == results(whole)
+    changed = ("stair", "reproduce", "--run", "smoke.yaml", "--set", "evaluation={seed: other}")
+    done = run_in(project, *changed, check=False)
+    assert done.returncode == 2
+    assert 'stale: evaluation.seed was "evaluation", is "other"' in done.stderr and "to update: rm " in done.stderr
 
 
 def test_a_stop_on_purpose(whole: Path, project: Path) -> None:

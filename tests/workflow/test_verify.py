@@ -18,7 +18,7 @@ from stair.pipeline.job_list import list_jobs
 from stair.pipeline.verify import Verification, check_finished, verify
 from stair.records.files import write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import manifest_files, read_manifest, with_checksum
+from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
 from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in
@@ -98,6 +98,17 @@ def test_a_damaged_file_is_one_line_with_the_command_that_mends_it(
     assert " 0 missing, 1 damaged, " in counts
     monkeypatch.chdir(copied_run)
     assert check_finished(load_run(results), RunPaths(Path("results/smoke"))) == [damaged]
+
+
+def test_every_file_that_a_result_is_made_from_is_in_a_manifest(finished_run: Path) -> None:
+    """Work logs have a checksum in each record; everything else below work/ and logs/ can be lost."""
+    folder = finished_run / "results/smoke"
+    manifests = [*manifest_files(folder)]
+    contents = [read_manifest(path).content for path in manifests]
+    known = {name for content in contents for name in content["files"] | content.get(MEASURED, {})}
+    below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file() and path not in manifests)
+    others = {path.as_posix() for path in below if path.parts[0] not in ("work", "logs", ".snakemake")} - known
+    assert others == {RESOLVED}
 
 
 def test_one_command_mends_what_an_editor_did(copied_run: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.files import write_text
+from stair.records.files import naming, write_text
 from stair.records.interruption import Interrupted, check, deferred, stop_requested
 from stair.records.keys import digest_of, file_digest
 from stair.records.progress import Progress
@@ -194,9 +194,9 @@ class _TrainingRun:
         partial = output.with_name(f".{output.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        student.save(
-            partial, base=backbone.settings.repository or self.model, model=self.model, controller=self.controller
-        )
+        base = backbone.settings.repository or self.model
+        with naming(output):
+            student.save(partial, base=base, model=self.model, controller=self.controller)
         write_curve(partial / CURVE, self.curve)
         objective = changes(self.before, self.after)
         parameters = {
