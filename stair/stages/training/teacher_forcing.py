@@ -20,6 +20,7 @@ from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
+from stair.stages.training.operations import Span, pass_operations, turn_operations
 from stair.stages.training.student import Student, last_hidden
 from stair.stages.training.turn_memory import Turn, layers_to_recompute
 
@@ -68,6 +69,8 @@ class SessionCounts(NamedTuple):
     """Supervised tokens."""
     beyond_context: int
     """Auxiliary positions beyond the model's context, of queries and of bank entries; 0 where no bank is read."""
+    operations: float
+    """Operations of the passes and their backward passes, without those of layers that run again (`training.operations`)."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,25 @@ class TeacherForcing:
                 tokens += len(turn.response_ids)
                 session.supervised(turn, supervise, last)
             session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
-        return SessionCounts(tokens, session.beyond_context)
+        return SessionCounts(tokens, session.beyond_context, session.operations)
+
+    def layers_to_recompute(self, turn: Turn) -> int:
+        """The first decoder layers that run again in the backward pass of this turn, whose student pass comes next."""
+        student, device = self.student, self.device
+        if device.type != "cuda":
+            return len(student.model.get_decoder().layers)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return layers_to_recompute(
+            student.model.config.to_dict(),
+            turn,
+            torch.cuda.mem_get_info(device)[0] + cached,
+            weights=0,
+            layers=student.layers,
+            trained=0,
+            adapts=student.adapts,
+            width=student.model.dtype.itemsize,
+            flash=needs_no_mask(student.model),
+        )
 
     @property
     def device(self) -> torch.device:
@@ -138,18 +159,21 @@ class _Session:
         self.forcing, self.student = forcing, forcing.student
         self.model = forcing.student.model
         self.history: list[Exchange] = []
-        self.facts = describe(self.model.config.to_dict())
+        self.config = self.model.config.to_dict()
+        self.facts = describe(self.config)
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
         reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
         self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
+        self.operations = 0.0
 
     def first(self, turn: RecordedTurn) -> None:
         """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
         if self.bank is None:
             return
         prompt, ids = self._ids(turn)
+        self.operations += sum(pass_operations(self.config, Span(0, ids.shape[1])))
         if self.student.adapts:
             with self.forcing.timer("student forward"), torch.no_grad():
                 _, segment = self._captured(turn, prompt, ids, known=0)
@@ -172,13 +196,18 @@ class _Session:
         with forcing.timer("teacher"), student.native():
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
-        known = 0 if student.adapts else known
+        native, known = known, 0 if student.adapts else known
+        passes = (Span(start, ids.shape[1] - start) for start in (native, known))
+        operations = turn_operations(
+            self.config, *passes, len(turn.response_ids), layers=student.layers, adapts=student.adapts
+        )
+        self.operations += sum(operations.values())
         positions, segment = torch.arange(known, ids.shape[1])[None], None
         # The control and the checkpoints stay active through the backward pass, which may recompute layers.
         turn_sizes = Turn(
             known, len(prompt) - known, len(turn.response_ids), 0 if self.bank is None else self.bank.tokens
         )
-        recomputed = self._layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
+        recomputed = forcing.layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
         with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
             with forcing.timer("student forward"):
                 if self.bank is not None and not last:
@@ -199,23 +228,6 @@ class _Session:
                 supervise(turn, parts)
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
-
-    def _layers_to_recompute(self, turn: Turn) -> int:
-        device, student = self.forcing.device, self.student
-        if device.type != "cuda":
-            return self.facts.layers
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return layers_to_recompute(
-            self.model.config.to_dict(),
-            turn,
-            torch.cuda.mem_get_info(device)[0] + cached,
-            weights=0,
-            layers=() if student.controller is None else student.controller.layers,
-            trained=0,
-            adapts=student.adapts,
-            width=self.model.dtype.itemsize,
-            flash=needs_no_mask(self.model),
-        )
 
     def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
         """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
