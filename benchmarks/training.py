@@ -5,7 +5,8 @@
     python -m benchmarks.training --device cuda        # the paper's three models at their shapes, in BF16
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
-process of its own for each model. The estimate is held to 0.75 to 1.5 times what is measured.
+process of its own for each model. Both with all layers run again in the backward pass, and with as few as the GPU's memory
+allows (on a CPU none). The estimate is held to 0.75 to 1.5 times what is measured.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any, cast
 
 from benchmarks.figures import Bar, Figures
 from stair.cli.warm import end_with_parent
+from stair.stages.training.operations import utilisation
 
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5
 SMALL = ("qwen3", "qwen3_5")
@@ -87,39 +89,48 @@ def main() -> None:
                 figures.left_out(f"{shape}, {kind}", "the package peft is not installed")
                 continue
             with figures.case(f"{shape}, {kind}"):
-                report(shape, kind, chosen, run(chosen, shape, kind), figures)
+                for layers, costs in run(chosen, shape, kind).items():
+                    report(shape, kind, layers, chosen, costs, figures)
     figures.finish()
 
 
-def run(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
-    """One case in a process of its own."""
+def run(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict[str, Any]]:
+    """One case in a process of its own: costs by the layers that run again."""
     words = [sys.executable, "-m", "benchmarks.training", "--one", shape, kind]
     for name in ("device", "tokens", "hidden", "layers", "vocabulary", "dtype", "threads"):
         words += [f"--{name}", str(getattr(chosen, name))]
     done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=end_with_parent)
     if done.returncode:
         raise RuntimeError(f"exit status {done.returncode}\n{done.stderr.strip()}")
-    costs: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    costs: dict[str, dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
     return costs
 
 
-def report(shape: str, kind: str, chosen: argparse.Namespace, costs: dict[str, Any], figures: Figures) -> None:
+def report(
+    shape: str, kind: str, layers: str, chosen: argparse.Namespace, costs: dict[str, Any], figures: Figures
+) -> None:
     """Prints and records what was measured."""
     size = f", hidden {chosen.hidden}, {chosen.layers} layers" if shape in SMALL else ""
-    print(f"{shape}, {kind}, {chosen.dtype}{size}, 4 responses of {chosen.tokens}")
-    where = f"{shape}, {kind}, 4 responses of {chosen.tokens:,}"
+    print(f"{shape}, {kind}, {layers}, {chosen.dtype}{size}, 4 responses of {chosen.tokens}")
+    where = f"{shape}, {kind}, 4 responses of {chosen.tokens:,}, {layers}"
     total = sum(costs["seconds"].values())
     for part, seconds in costs["seconds"].items():
         print(f"  {part:16} {seconds:7.2f} s  {seconds / total:6.1%}")
         figures.add(f"{where}: {part}", seconds, "s", note=f"{seconds / total:.1%} of all")
     print(f"  of the student forward, reads of the bank: {costs['read']:.2f} s ({costs['read'] / total:.1%} of all)")
     figures.add(f"{where}: reads of the bank", costs["read"], "s", note=f"{costs['read'] / total:.1%} of all")
+    rate, tflops = 3 * chosen.tokens / total, costs["operations"] / total / 1e12
+    share = utilisation(tflops, costs["device"])
+    note = "layers that run again count once" + ("" if share is None else f"; {share:.0%} of the published ones")
+    print(f"  {rate:,.0f} supervised tokens/s, {tflops:,.2f} TFLOP/s ({note})")
+    figures.add(f"{where}: supervised tokens", rate, "tokens/s", note=f"{total:.3f} s a session")
+    figures.add(f"{where}: operations", tflops, "TFLOP/s", note=note)
     ratio = costs["estimate"] / costs["measured"]
     print(
         f"  memory above the weights: {costs['measured'] / 2**20:.0f} MiB measured, {costs['estimate'] / 2**20:.0f} MiB "
         f"estimated ({ratio:.2f})"
     )
-    estimate = f"estimated {costs['estimate'] / 2**30:.2f} GiB"
+    estimate = f"estimated {costs['estimate'] / 2**30:.2f} GiB; {costs['again']} layers run again in the last turn"
     figures.add(f"{where}: memory above the weights", costs["measured"] / 2**30, "GiB", note=estimate)
     bars = (Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO))
     figures.add(f"{where}: memory, estimated over measured", ratio, "x", *bars)
@@ -148,11 +159,12 @@ def configuration(chosen: argparse.Namespace, shape: str) -> tuple[dict[str, Any
     return sizes, (3, 7) if chosen.layers >= 8 else (3,)
 
 
-def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]:
-    """A session of four equal turns."""
+def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict[str, Any]]:
+    """A session of four equal turns, with all layers run again and with few."""
     import torch
 
     from stair.method.read import RowReadout
+    from stair.models.attention import needs_no_mask
     from stair.sessions.renderer import Renderer
     from stair.stages.runtime.shapes import random_model
     from stair.stages.training.student import Student
@@ -198,23 +210,42 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, Any]
         return read_out
 
     RowReadout._readout = timed_read  # type: ignore[method-assign]
-    forcing = TeacherForcing(student=student, renderer=renderer, checkpoint_activations=True, timer=timer)
-    # What libraries allocate once, and the tables of a first pass, are no part of a turn.
-    short = [RecordedTurn(turn.user, turn.response_ids[:64], 1.0) for turn in turns]
-    forcing.run(short, lambda turn, parts: parts.loss.backward())
-    seconds.clear()
-    reads[0] = 0.0
-    forcing.run(turns, lambda turn, parts: parts.loss.backward())
-    reported, read = dict(seconds), reads[0]
-    above = peak_of_tensors(device, lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
     visible = 0 if thinking else chosen.tokens  # without a marker nothing of a thinking response is seen again
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
     trained = sum(each.numel() for named in student.parts().values() for each in named.values())
-    estimate = turn_memory(
-        model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, flash=False,
-        width=model.dtype.itemsize, layers=() if student.controller is None else student.controller.layers,
-    )  # fmt: skip
-    return {"seconds": reported, "read": read, "measured": above, "estimate": sum(estimate.values())}
+    every, found = len(model.get_decoder().layers), {}
+    for few in (False, True):
+        counts = [0 if few else every]
+
+        class Forcing(TeacherForcing):
+            """Keeps the number of layers that run again in the last turn."""
+
+            def layers_to_recompute(self, turn: Turn, counts: list[int] = counts) -> int:
+                counts[0] = super().layers_to_recompute(turn)
+                return counts[0]
+
+        fitting = few and device == "cuda"
+        forcing = Forcing(student=student, renderer=renderer, recomputed=None if fitting else counts[0], timer=timer)
+
+        def session(turns: list[RecordedTurn] = turns, forcing: TeacherForcing = forcing) -> float:
+            return forcing.run(turns, lambda turn, parts: parts.loss.backward()).operations
+
+        # What libraries allocate once, and the tables of a first pass, are no part of a turn.
+        session([RecordedTurn(turn.user, turn.response_ids[:64], 1.0) for turn in turns])
+        seconds.clear()
+        reads[0] = 0.0
+        operations, reported, read = session(), dict(seconds), reads[0]
+        above = peak_of_tensors(device, session)
+        estimate = turn_memory(
+            model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, layers=student.layers,
+            flash=needs_no_mask(model), width=model.dtype.itemsize, recomputed=counts[0],
+        )  # fmt: skip
+        found["few layers again" if few else "all layers again"] = {
+            "seconds": reported, "read": read, "measured": above, "estimate": sum(estimate.values()),
+            "operations": operations, "device": torch.cuda.get_device_name() if device == "cuda" else device,
+            "again": counts[0],
+        }  # fmt: skip
+    return found
 
 
 def peak_of_tensors(device: str, work: Callable[[], object]) -> int:

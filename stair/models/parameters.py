@@ -25,20 +25,24 @@ def lora_parameters(config: Mapping[str, Any], rank: int) -> int:
     return rank * ends * int(config["num_hidden_layers"])
 
 
-def total_parameters(config: Mapping[str, Any]) -> int:
-    """About how many parameters a backbone has, without norms, biases and convolutions."""
-    config = config.get("text_config", config)
-    hidden, heads = int(config["hidden_size"]), int(config["num_attention_heads"])
-    width = int(config.get("head_dim") or hidden // heads)
-    queries, keys = heads * width, int(config["num_key_value_heads"]) * width
+def layer_parameters(config: Mapping[str, Any]) -> list[int]:
+    """About how many parameters each decoder layer has, without norms, biases and convolutions."""
     architecture = describe(config)
+    config = config.get("text_config", config)
+    hidden = architecture.hidden_size
+    queries, keys = architecture.query_heads * architecture.head_dim, architecture.kv_heads * architecture.head_dim
     attention = hidden * (queries * (3 if architecture.gated else 2) + 2 * keys)
     linear = 0
     if len(architecture.full_attention_layers) < architecture.layers:
         linear_keys = int(config["linear_num_key_heads"]) * int(config["linear_key_head_dim"])
         linear_values = int(config["linear_num_value_heads"]) * int(config["linear_value_head_dim"])
         linear = hidden * (2 * linear_keys + 3 * linear_values)
-    full = len(architecture.full_attention_layers)
-    mlp = 3 * hidden * int(config["intermediate_size"])
-    embeddings = architecture.vocabulary * hidden * (1 if architecture.tied_embeddings else 2)
-    return embeddings + architecture.layers * mlp + full * attention + (architecture.layers - full) * linear
+    mlp, full = 3 * hidden * int(config["intermediate_size"]), set(architecture.full_attention_layers)
+    return [mlp + (attention if layer in full else linear) for layer in range(architecture.layers)]
+
+
+def total_parameters(config: Mapping[str, Any]) -> int:
+    """About how many parameters a backbone has: its layers' and the embeddings."""
+    architecture = describe(config)
+    tables = 1 if architecture.tied_embeddings else 2
+    return architecture.vocabulary * architecture.hidden_size * tables + sum(layer_parameters(config))

@@ -41,6 +41,25 @@ class PrefixLayer(DynamicLayer):
         return keys, values
 
 
+class RecurrentPrefixLayer(LinearAttentionLayer):
+    """A recurrent layer's states before those of a pass, which leaves them as they are, so that it can be computed again."""
+
+    def __init__(self, convolution: Tensor, recurrence: Tensor) -> None:
+        super().__init__()
+        super().update_conv_state(convolution)
+        super().update_recurrent_state(recurrence)
+
+    def update_conv_state(self, conv_states: Tensor, *_: Any, **__: Any) -> Tensor:
+        """Return the inputs of the convolution before the pass with the new ones behind them."""
+        before = self.conv_states[0]
+        assert before is not None
+        return torch.cat([before, conv_states], dim=-1)
+
+    def update_recurrent_state(self, recurrent_states: Tensor, *_: Any, **__: Any) -> Tensor:
+        """Return the state behind the pass."""
+        return recurrent_states
+
+
 @dataclass(frozen=True)
 class Prefix:
     """The states that `model` holds after `ids`, of every layer.
@@ -72,7 +91,7 @@ class Prefix:
     def nbytes(self) -> int:
         return sum(state.nbytes for pair in self.states if pair is not None for state in pair)
 
-    @torch.inference_mode()
+    @torch.no_grad()
     def extended(self, ids: Sequence[int]) -> Prefix:
         """Return the prefix of `ids`, which begin with those of this one. Only the further ids are computed.
 
@@ -118,7 +137,7 @@ class Prefix:
                 assert pair is not None
                 layers.append(PrefixLayer(*pair, grows))
             else:
-                layers.append(_recurrent(pair, rows))
+                layers.append(_recurrent(pair, rows, grows))
         return Cache(layers=layers)
 
 
@@ -134,13 +153,16 @@ def run(model: Any, ids: Tensor, cache: Cache, start: int) -> Tensor:
     return output
 
 
-def _recurrent(pair: tuple[Tensor, Tensor] | None, rows: int) -> LinearAttentionLayer:
-    """A recurrent layer's states for one pass, which writes its own over them: so they are copies."""
+def _recurrent(pair: tuple[Tensor, Tensor] | None, rows: int, grows: bool) -> LinearAttentionLayer:
+    """A recurrent layer's states for a pass; copies, because a pass of a layer that grows writes its own over them."""
+    if pair is None:
+        return LinearAttentionLayer()
+    convolution, recurrence = pair[0].expand(rows, -1, -1), pair[1].expand(rows, -1, -1, -1)
+    if not grows:
+        return RecurrentPrefixLayer(convolution, recurrence)
     layer = LinearAttentionLayer()
-    if pair is not None:
-        convolution, recurrence = pair
-        layer.update_conv_state(convolution.expand(rows, -1, -1))
-        layer.update_recurrent_state(recurrence.expand(rows, -1, -1, -1))
+    layer.update_conv_state(convolution)
+    layer.update_recurrent_state(recurrence)
     return layer
 
 

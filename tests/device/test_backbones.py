@@ -20,6 +20,7 @@ from stair.engines.transformers import TransformersEngine, step_graph
 from stair.method import Attachment, Bank, Read, Reflector, Segment, deviation
 from stair.method.differential import Backend
 from stair.models.architecture import describe
+from stair.models.attention import NAME
 from stair.models.prefix import Prefix
 from stair.models.published import CONFIGS
 from stair.stages.replay.measurement.categories import Turn
@@ -208,7 +209,7 @@ def measured_cells(config: dict[str, Any], dtype: torch.dtype, device: str, atte
     return {part.name: getattr(measured, part.name) for part in fields(measured)}
 
 
-@pytest.mark.parametrize("attention", ["sdpa", flash])
+@pytest.mark.parametrize("attention", ["sdpa", NAME, flash])
 def test_a_replayed_cell_in_bf16_errs_at_most_twice_as_much_as_eager_attention_on_a_cpu(
     config: dict[str, Any], attention: str
 ) -> None:

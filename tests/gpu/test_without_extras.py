@@ -15,6 +15,7 @@ MODULES = (
         "stair.stages.training.teacher_forcing",
         "stair.stages.training.student",
         "stair.stages.training.turn_memory",
+        "stair.stages.training.operations",
     ),
     *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training", "benchmarks.runtime"),
 )

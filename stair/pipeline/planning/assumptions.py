@@ -28,11 +28,15 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "recorded_layer_seconds": Assumption(0.00028, "s", f"{_GPU}: 64 rows of Qwen3-4B, 6,265 tokens/s, 36 layers"),
     "server_share": Assumption(0.5, "of gpu_bandwidth", _DEFAULT),
     "server_memory": Assumption(7e10, "bytes/GPU", "SGLang's weights and cache on an 80 GB GPU"),
-    "training_share": Assumption(0.19, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3-4B in 2.4 s, launches 0.7 s"),
-    "training_share_hybrid": Assumption(
-        0.084, "of gpu_flops", f"{_GPU}: 8,192 tokens of Qwen3.5-4B in 5.3 s, launches 1.1 s"
+    "training_share": Assumption(
+        0.21,
+        "of gpu_flops",
+        "one H100: sessions of Qwen3-4B, 4,444 TFLOP in 21.6 s at 16,384 tokens a response, with a mask behind prefixes",
     ),
-    "training_passes": Assumption(10.0, "operations/parameter/token", "teacher 2, student 2, again 2, backward 4"),
+    "training_share_hybrid": Assumption(
+        0.08, "of gpu_flops", f"{_GPU}: Qwen3.5-4B and 9B, 596 TFLOP in 9.9 s, launches 2.3 s, without their kernels"
+    ),
+    "training_memory": Assumption(8e10, "bytes", "default: an 80 GB GPU, which decides how many layers run again"),
     "cpu_flops": Assumption(2e10, "operations/s", "docs/tiny.md, one core"),
     "cpu_layer_step_seconds": Assumption(0.0006, "s", "docs/tiny.md, one core"),
     "start_seconds": Assumption(30.0, "s", "default: imports and loading a published model"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from stair.config.model import Config
 from stair.core import TURNS
@@ -14,7 +15,8 @@ from stair.pipeline.planning.sizes import problems_of, records_of, updates_of
 from stair.pipeline.run import Run
 from stair.stages.replay.batch_files import Shapes, planned_batches
 from stair.stages.replay.measurement.batch_memory import GPU_TILE, replay_memory
-from stair.stages.training.turn_memory import Turn, turn_memory
+from stair.stages.training.operations import session_operations
+from stair.stages.training.turn_memory import Turn, layers_to_recompute, turn_memory
 
 
 @dataclass(frozen=True)
@@ -155,18 +157,19 @@ class CostModel:
         training = config.training
         limit = config.models[model].rollout_sampling.max_new_tokens
         tokens = self.response_tokens(model, "training_pool", "", limit)
-        session = TURNS * (tokens + assumed("problem_tokens"))
         updates = updates_of(self.run, model)
         sessions = updates * training.sessions_per_update
         # Training and validation sessions are measured before and after, validation sessions also in between.
         checks = 2 * 2 + (updates // training.validation_every if training.validation_every else 0)
-        # A measured session has no backward pass: four of ten operations.
-        passes = sessions + 0.4 * checks * training.validation_sessions
-        operations = assumed("training_passes") * shape.parameters
+        # A measured session has no backward pass.
+        measured = checks * training.validation_sessions
+        parts = self._session_operations(model, controller, tokens)
+        forward = parts["teacher"] + parts["student forward"] + 2 / 3 * parts["loss"]
         rate = self.rate("training_share", shape) * (1 if self.on_cpu else training.workers)
-        seconds = passes * session * operations / rate
-        # Every turn has four passes over the layers: teacher, student, student again, backward.
-        seconds += passes * TURNS * 4 * shape.layers * self.layer_step(shape) / training.workers
+        seconds = (sessions * sum(parts.values()) + measured * forward) / rate
+        # Every turn has passes over the layers: teacher, student, backward, and the layers that run again.
+        passes = sessions * (3 + bool(parts["again"])) + measured * 2
+        seconds += passes * TURNS * shape.layers * self.layer_step(shape) / training.workers
         return Work(self.start(shape) + seconds, gpu_bytes=self._training_memory(model, controller, limit))
 
     def _replay(self, shards: int, model: str) -> Work:
@@ -199,25 +202,63 @@ class CostModel:
 
     # ---------------------------------------------------------------- parts
 
-    def _training_memory(self, model: str, controller: str, limit: int) -> float:
-        """GPU bytes at the last turn of a session whose responses all reach the output limit."""
+    def _session_operations(self, model: str, controller: str, tokens: float) -> dict[str, float]:
+        """Operations of a session whose responses all have so many tokens, by part."""
         shape, settings = self.shape(model), self.config.controllers[controller]
+        problem = assumed("problem_tokens")
+        again = self.config.training.checkpoint_activations
+        if not shape.config:
+            each = 2.0 * shape.parameters * TURNS * (tokens + problem)
+            return {
+                "teacher": each,
+                "student forward": each,
+                "again": each * bool(again),
+                "backward": each,
+                "loss": 0.0,
+            }
+        recomputed = shape.layers if again else 0
+        if again == "auto" and not self.on_cpu:
+            turn, sizes = self._last_turn(model, round(tokens)), self._sizes(model, controller)
+            # At this turn, the student's pass begins beside the weights and the native states of the text.
+            present = shape.weight_bytes + (turn.history + turn.prompt + turn.response) * shape.cache_bytes
+            free = assumed("training_memory") - assumed("gpu_reserve") - present
+            recomputed = layers_to_recompute(shape.config, turn, round(free), **sizes)
+        return session_operations(
+            shape.config,
+            round(problem),
+            round(tokens),
+            round(self.visible(model, tokens)),
+            layers=settings.controlled_layers,
+            reads=settings.reads,
+            adapts=settings.adapts,
+            recomputed=recomputed,
+        )
+
+    def _training_memory(self, model: str, controller: str, limit: int) -> float:
+        """GPU bytes at the last turn of a session whose responses all reach the output limit, if all layers run again."""
+        shape = self.shape(model)
         if not shape.config:
             return shape.weight_bytes + assumed("gpu_reserve")
-        layers, problem = settings.controlled_layers, round(assumed("problem_tokens"))
-        before = TURNS - 1
-        turn = Turn(round(before * (problem + self.visible(model, limit))), problem, limit, before * limit)
-        parts = turn_memory(
-            shape.config,
-            turn,
-            weights=shape.parameters,
-            layers=layers,
-            trained=controller_parameters(shape.config, layers),  # an adapter's are within the reserve
-            adapts=settings.adapts,
-            width=shape.width,
-            flash=self.flash(shape),
-        )
+        parts = turn_memory(shape.config, self._last_turn(model, limit), **self._sizes(model, controller))
         return sum(parts.values()) + assumed("gpu_reserve")
+
+    def _last_turn(self, model: str, tokens: int) -> Turn:
+        """The last turn of a session whose responses all have so many tokens."""
+        before, problem = TURNS - 1, round(assumed("problem_tokens"))
+        return Turn(round(before * (problem + self.visible(model, tokens))), problem, tokens, before * tokens)
+
+    def _sizes(self, model: str, controller: str) -> dict[str, Any]:
+        """The other arguments of `turn_memory`."""
+        shape, settings = self.shape(model), self.config.controllers[controller]
+        return {
+            "weights": shape.parameters,
+            "layers": settings.controlled_layers,
+            # An adapter's are within the reserve.
+            "trained": controller_parameters(shape.config, settings.controlled_layers),
+            "adapts": settings.adapts,
+            "width": shape.width,
+            "flash": self.flash(shape),
+        }
 
     def _replay_memory(self, model: str) -> float:
         """GPU bytes of a history whose responses all reach the output limit."""

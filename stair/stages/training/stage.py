@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import torch
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import naming, write_text
@@ -19,6 +21,7 @@ from stair.stages.training.card import card
 from stair.stages.training.checkpoint import Checkpoint, Checkpoints
 from stair.stages.training.curve import CURVE, change_lines, changes, write_curve
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
+from stair.stages.training.operations import utilisation
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
 from stair.stages.training.settings import training as training_settings
@@ -124,7 +127,9 @@ class _TrainingRun:
             self.curve.append(record)
             if progress is not None:
                 self._save_checkpoint(record.update)
-                progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
+                progress.advance(
+                    note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s{self._share(record)}"
+                )
             self._check_stop(record.update)
 
         with deferred():
@@ -137,6 +142,15 @@ class _TrainingRun:
             self.training.run(updates, on_update, first=completed)
             self.after = self._measure()
             self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
+
+    def _share(self, record: UpdateRecord) -> str:
+        """The operations a second of each GPU, for the progress line; nothing on a CPU."""
+        device = self.training.forcing.device
+        if record.tflops is None or device.type != "cuda":
+            return ""
+        each = record.tflops / self.workers.count
+        share = utilisation(each, torch.cuda.get_device_name(device))
+        return f", {each:.0f} TFLOP/s" + ("" if share is None else f" ({share:.0%})")
 
     @property
     def _writes(self) -> bool:
@@ -227,8 +241,26 @@ class _TrainingRun:
             "objective": objective,
             "auxiliary_positions": positions,
             "seconds": round(seconds, 1),
+            **self._speed(),
             "device": device,
         }
+
+    def _speed(self) -> dict[str, float | None]:
+        """Means over the updates' time: supervised tokens and 10^12 operations a second."""
+        seconds = tokens = operations = 0.0
+        for record in self.curve[1:]:
+            if (
+                record.tokens and record.tokens_per_second and record.tflops is not None
+            ):  # an earlier version has no operations
+                taken = record.tokens / record.tokens_per_second
+                seconds, tokens, operations = (
+                    seconds + taken,
+                    tokens + record.tokens,
+                    operations + record.tflops * taken,
+                )
+        if not seconds:
+            return {"tokens_per_second": None, "tflops": None}
+        return {"tokens_per_second": round(tokens / seconds, 1), "tflops": round(operations / seconds, 5)}
 
     def end(self) -> None:
         """Removes the checkpoints of a finished training."""

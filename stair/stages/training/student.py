@@ -74,6 +74,11 @@ class Student:
         """Whether an adapter changes every token, history and T1 included."""
         return self.adapted is not None
 
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The controlled layers; none for an adapter alone."""
+        return () if self.controller is None else self.controller.layers
+
     def parts(self) -> dict[str, dict[str, nn.Parameter]]:
         """The trained parameters by part (`controller`, `adapter`) and name, in an order of their own."""
         parts: dict[str, dict[str, nn.Parameter]] = {}

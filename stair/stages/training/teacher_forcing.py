@@ -20,6 +20,7 @@ from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
+from stair.stages.training.operations import Span, pass_operations, turn_operations
 from stair.stages.training.student import Student, last_hidden
 from stair.stages.training.turn_memory import Turn, layers_to_recompute
 
@@ -68,6 +69,8 @@ class SessionCounts(NamedTuple):
     """Supervised tokens."""
     beyond_context: int
     """Auxiliary positions beyond the model's context, of queries and of bank entries; 0 where no bank is read."""
+    operations: float
+    """Operations of the passes and their backward passes, without those of layers that run again (`training.operations`)."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +80,9 @@ class TeacherForcing:
     Args:
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
-            attention and, for the student, no adapter changes them.
+        reuse_history: whether later turns reuse the native states of earlier text; the student does if no adapter changes them.
+            None: yes, but hybrids on a GPU alone. Their recurrence is computed in blocks, which then begin elsewhere, and a CPU
+            keeps the bits of whole texts.
         recomputed: first decoder layers that run again in the backward pass; None: as many as a turn needs on a GPU, and all on
             a CPU, whose free memory says little.
         timer: entered around each part of the work, with its name.
@@ -88,7 +92,7 @@ class TeacherForcing:
     renderer: Renderer
     cross_entropy: float = 1.0
     kl: float = 1.0
-    reuse_history: bool = True
+    reuse_history: bool | None = None
     recomputed: int | None = 0
     timer: Timer = lambda part: nullcontext()
 
@@ -124,7 +128,25 @@ class TeacherForcing:
                 tokens += len(turn.response_ids)
                 session.supervised(turn, supervise, last)
             session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
-        return SessionCounts(tokens, session.beyond_context)
+        return SessionCounts(tokens, session.beyond_context, session.operations)
+
+    def layers_to_recompute(self, turn: Turn) -> int:
+        """The first decoder layers that run again in the backward pass of this turn, whose student pass comes next."""
+        student, device = self.student, self.device
+        if device.type != "cuda":
+            return len(student.model.get_decoder().layers)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return layers_to_recompute(
+            student.model.config.to_dict(),
+            turn,
+            torch.cuda.mem_get_info(device)[0] + cached,
+            weights=0,
+            layers=student.layers,
+            trained=0,
+            adapts=student.adapts,
+            width=student.model.dtype.itemsize,
+            flash=needs_no_mask(student.model),
+        )
 
     @property
     def device(self) -> torch.device:
@@ -138,18 +160,23 @@ class _Session:
         self.forcing, self.student = forcing, forcing.student
         self.model = forcing.student.model
         self.history: list[Exchange] = []
-        self.facts = describe(self.model.config.to_dict())
+        self.config = self.model.config.to_dict()
+        self.facts = describe(self.config)
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
-        reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
+        self.cuts = Prefix.can_be_cut(self.facts)
+        reuse = forcing.reuse_history
+        reuse = self.cuts or forcing.device.type == "cuda" if reuse is None else reuse
         self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
+        self.operations = 0.0
 
     def first(self, turn: RecordedTurn) -> None:
         """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
         if self.bank is None:
             return
         prompt, ids = self._ids(turn)
+        self.operations += sum(pass_operations(self.config, Span(0, ids.shape[1])))
         if self.student.adapts:
             with self.forcing.timer("student forward"), torch.no_grad():
                 _, segment = self._captured(turn, prompt, ids, known=0)
@@ -168,17 +195,29 @@ class _Session:
         if self.bank is not None:
             beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
             self.beyond_context += sum(beyond)
-        known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
         with forcing.timer("teacher"), student.native():
+            known = self._known(ids[0].tolist(), span[0])
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
-        known = 0 if student.adapts else known
-        positions, segment = torch.arange(known, ids.shape[1])[None], None
-        # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        turn_sizes = Turn(
-            known, len(prompt) - known, len(turn.response_ids), 0 if self.bank is None else self.bank.tokens
+        native, known = known, 0 if student.adapts else known
+        teacher_span, student_span = (Span(start, ids.shape[1] - start) for start in (native, known))
+        operations = turn_operations(
+            self.config,
+            teacher_span,
+            student_span,
+            len(turn.response_ids),
+            layers=student.layers,
+            adapts=student.adapts,
         )
-        recomputed = self._layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
+        self.operations += sum(operations.values())
+        positions, segment = torch.arange(known, ids.shape[1])[None], None
+        recomputed = forcing.recomputed
+        if recomputed is None:
+            entries = 0 if self.bank is None else self.bank.tokens
+            # A hybrid's keys and values of the history are few.
+            sizes = Turn(known if self.cuts else 0, len(prompt) - known, len(turn.response_ids), entries)
+            recomputed = forcing.layers_to_recompute(sizes)
+        # The control and the checkpoints stay active through the backward pass, which may recompute layers.
         with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
             with forcing.timer("student forward"):
                 if self.bank is not None and not last:
@@ -200,39 +239,37 @@ class _Session:
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
 
-    def _layers_to_recompute(self, turn: Turn) -> int:
-        device, student = self.forcing.device, self.student
-        if device.type != "cuda":
-            return self.facts.layers
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return layers_to_recompute(
-            self.model.config.to_dict(),
-            turn,
-            torch.cuda.mem_get_info(device)[0] + cached,
-            weights=0,
-            layers=() if student.controller is None else student.controller.layers,
-            trained=0,
-            adapts=student.adapts,
-            width=self.model.dtype.itemsize,
-            flash=needs_no_mask(self.model),
-        )
-
     def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
         """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
         prompt = self.forcing.renderer.prompt_ids(self.history, turn.user)
         return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.forcing.device)
 
-    def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+    def _known(self, ids: list[int], end: int) -> int:
+        """The leading tokens, at most `end`, whose native states are there. A hybrid computes those of the history here."""
         if self.native is None:
-            return last_hidden(self.model, ids, start)
+            return 0
+        before = self.native.common_tokens(ids, end)
+        if self.cuts:
+            return before
+        if before < len(self.native.ids):  # the history begins in another way than the last one
+            self.native, before = Prefix.empty(self.model), 0
+        self.operations += sum(pass_operations(self.config, Span(before, end - before)))
+        self.native = self.native.extended(ids[:end])
+        return end
+
+    def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+        if self.native is None or not self.cuts:
+            return self._student_hidden(ids, start, known)
         cache = self.native.cut(known).growing_cache()
         hidden = last_hidden(self.model, ids, start, cache)
         self.native = self.native.replaced(ids[0].tolist(), cache)
         return hidden
 
     def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
-        prefix = self.native.cut(known).cache(1) if self.native is not None and known else None
-        return last_hidden(self.model, ids, start, prefix)
+        if self.native is None or not known:
+            return last_hidden(self.model, ids, start)
+        prefix = self.native.cut(known) if self.cuts else self.native
+        return last_hidden(self.model, ids, start, prefix.cache(1))
 
     def _captured(
         self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
