@@ -7,10 +7,11 @@ import pytest
 
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Responses
-from stair.statistics.metrics import gains, turn_metrics
+from stair.statistics.metrics import gains
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
 from stair.statistics.transitions import answer_transitions
 from stair.statistics.values import Value
+from tests.statistics.turn_scores import turn_metrics
 
 from .frames import frame_of
 from .paper_rows import (
