@@ -15,7 +15,7 @@ from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.stage import structure_note
 from stair.paper.layout import DASH, Layout, markdown, signed
-from stair.paper.rows import read_rows, scored_files
+from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.table_inputs import reported_values
 from stair.paper.tables.table import Column, Table
 from stair.paper.tables.table import Line as TableLine

@@ -13,7 +13,7 @@ from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
 from stair.paper.labels import Labels
-from stair.paper.rows import read_rows, scored_files
+from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.table_inputs import reported_values
 from stair.paper.tables.accuracy import BASES
 from stair.records.files import write_text
