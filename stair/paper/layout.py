@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
@@ -85,21 +85,6 @@ class Layout:
     def left_columns(self) -> int:
         """How many columns, from the left, hold text."""
         return len(self.columns) - len(self.columns.lstrip("l"))
-
-
-def plain_header(*names: str) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """A header of one line, one name for each column."""
-    return (tuple((name, 1) for name in names),)
-
-
-def grouped_header(
-    first: str, titles: Sequence[str], names: Collection[str]
-) -> tuple[tuple[tuple[str, int], ...], ...]:
-    """A header of two lines: titles, each above columns of the same names. The first column has its name in the second line."""
-    return (
-        (("", 1), *((title, len(names)) for title in titles)),
-        ((first, 1), *((name, 1) for _ in titles for name in names)),
-    )
 
 
 def rounded(value: float | Gap, digits: int = 2) -> str:

@@ -16,8 +16,8 @@ from stair.paper.latex import latex
 from stair.paper.layout import markdown
 from stair.paper.registry import FIGURES, RUN_TABLES, Source, table_builder
 from stair.paper.replay_numbers import ReplayNumbers
-from stair.paper.rows import find_rows, read_rows
 from stair.paper.run_notes import with_answer_forms, with_mixed_engines, with_time_outs
+from stair.paper.scored_rows import find_rows, read_rows
 from stair.paper.table_inputs import (
     REPLAY_FIGURES,
     SHARED_T1,

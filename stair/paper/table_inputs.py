@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from stair.config.controls import T1
@@ -91,26 +91,9 @@ def analyzed_models(config: Config) -> list[str]:
 # ---------------------------------------------------------------- which rows
 
 
-def _everything(config: Config, places: Sequence[Place]) -> Sequence[Place]:
-    return places
-
-
-def _nothing(config: Config, places: Sequence[Place]) -> tuple[Place, ...]:
-    return ()
-
-
-def _main(config: Config, places: Sequence[Place]) -> list[Place]:
-    return [place for place in places if place.condition in MAIN]
-
-
-def _mathematical(config: Config, places: Sequence[Place]) -> list[Place]:
-    pooled = {key for key, item in config.benchmarks.items() if item.mathematical}
-    return [place for place in _main(config, places) if place.benchmark in pooled]
-
-
-def _transitions(config: Config, places: Sequence[Place]) -> list[Place]:
-    where = (config.transitions.model, config.transitions.benchmark)
-    return [place for place in places if place[:2] == where and place.condition in ("vanilla", "native")]
+def _where(test: Callable[[Config, Place], bool]) -> Shows:
+    """The places that pass a test."""
+    return lambda config, places: [place for place in places if test(config, place)]
 
 
 def _beside_lora(config: Config, places: Sequence[Place]) -> list[Place]:
@@ -118,32 +101,36 @@ def _beside_lora(config: Config, places: Sequence[Place]) -> list[Place]:
     return [place for place in places if place[:2] in pairs and place.condition in LORA]
 
 
-def _beside_native(config: Config, places: Sequence[Place]) -> list[Place]:
-    return [place for place in places if place.condition != T1]
+def _of(model: str) -> Shows:
+    return _where(lambda config, place: place.condition in MAIN and place.model == model)
 
 
-def _prefixes(config: Config, places: Sequence[Place]) -> list[Place]:
-    return [
-        place
-        for place in places
-        if place.condition in ("native", "stair") or config.conditions[place.condition].prefix is not None
-    ]
+def _pooled(config: Config) -> set[str]:
+    return {key for key, item in config.benchmarks.items() if item.mathematical}
+
+
+_everything = _where(lambda config, place: True)
+_nothing = _where(lambda config, place: False)
+_main = _where(lambda config, place: place.condition in MAIN)
+_mathematical = _where(lambda config, place: place.condition in MAIN and place.benchmark in _pooled(config))
+_transitions = _where(
+    lambda config, place: (
+        place[:2] == (config.transitions.model, config.transitions.benchmark)
+        and place.condition in ("vanilla", "native")
+    )
+)
+_beside_native = _where(lambda config, place: place.condition != T1)
+_prefixes = _where(
+    lambda config, place: (
+        place.condition in ("native", "stair") or config.conditions[place.condition].prefix is not None
+    )
+)
+_overview = _where(lambda config, place: place.condition in MAIN and place.model in config.overview.models)
 
 
 def bank_lengths(config: Config) -> list[Place]:
     """Rows that know the banks of the study with a shared T1 history: STAIR's, at the places of `Config.shared_t1`."""
     return [place for place in evaluated_places(config) if place.condition == "stair"]
-
-
-def _overview(config: Config, places: Sequence[Place]) -> list[Place]:
-    return [place for place in _main(config, places) if place.model in config.overview.models]
-
-
-def _of(model: str) -> Shows:
-    def shows(config: Config, places: Sequence[Place]) -> Iterator[Place]:
-        return (place for place in _main(config, places) if place.model == model)
-
-    return shows
 
 
 # ---------------------------------------------------------------- the tables and figures

@@ -78,7 +78,7 @@ def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
 
 
 def turn_intervals(responses: Responses) -> pd.DataFrame:
-    """Intervals of the values of `metrics.turn_metrics`, a line for each `IntervalRow`."""
+    """Intervals of Avg@k and Pass@k at every turn and over T2 to T4, a line for each `IntervalRow`."""
     rows = []
     for model, benchmark in responses.pairs:
         for condition in responses.conditions(model, benchmark):

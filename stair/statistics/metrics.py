@@ -57,26 +57,6 @@ def difference(value: float | Gap, reference: float | Gap) -> float | Gap:
     return reference if isinstance(reference, Gap) else value - reference
 
 
-def turn_metrics(responses: Responses) -> list[Value]:
-    """Avg@k and Pass@k of every turn that has rows, and the T2-T4 mean of conditions that have later turns.
-
-    Serves the summary, the tables by turn and the LoRA tables.
-    """
-    values = []
-    for model, benchmark in responses.pairs:
-        for condition in responses.conditions(model, benchmark):
-            turns = responses.turns(model, benchmark, condition)
-            for turn in turns:
-                for name, metric in metric_names(responses.samples).items():
-                    score = at_turn(metric, responses, model, benchmark, condition, turn)
-                    values.append(Value(model, benchmark, condition, f"T{turn}", "", name, score, "%"))
-            if max(turns) > 1:
-                for name, metric in metric_names(responses.samples).items():
-                    score = over_later_turns(metric, responses, model, benchmark, condition)
-                    values.append(Value(model, benchmark, condition, MEAN, "", name, score, "%"))
-    return values
-
-
 def gains(responses: Responses, condition: str, base: str, *, model: str, benchmark: str) -> list[Value]:
     """The T2-T4 means of a condition minus those of its base, in percentage points, computed before rounding."""
     values = []

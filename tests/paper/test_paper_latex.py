@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
 from stair.method.controllers import Reflector
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.paper.labels import Labels
 from stair.paper.registry import RUN_TABLES
-from stair.paper.stage import tables_from, write
+from stair.paper.stage import write
 from tests.paper.compiling import assert_clean, compiled, needs_latex
+from tests.paper.paper_frame import Frame
 from tests.paper.printed import PAPER_TABLES, Printed, printed
-from tests.statistics.paper_rows import rows_of_evaluation, shared_t1_rows, write_rows
-
-ROOT = Path(__file__).parents[2]
 
 IN_ONE_WAY = "training-overlap problems", "problems overlapping the training set"
 """The paper writes the note on AMC23 in two ways. Every table here has the second."""
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(paper_frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All tables, of one frame of rows in each study and of the paper's configuration."""
-    folder, config = tmp_path_factory.mktemp("tables"), resolve(ROOT, {"run": "paper"})
-    write_rows(rows_of_evaluation(), folder / "evaluation")
-    write_rows(shared_t1_rows(), folder / "shared_t1")
-    tables_from(folder, folder / "out", config)
+    folder, config = tmp_path_factory.mktemp("tables"), paper_frame.config
+    shutil.copytree(paper_frame.folder / "out", folder / "out")
     labels = Labels.of(config)
     paths = RunPaths(folder)
     for model in config.models:

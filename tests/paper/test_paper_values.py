@@ -16,17 +16,17 @@ from stair.paper.tables.accuracy import lora_comparison, trainable_parameters
 from stair.paper.tables.table import gap_reasons
 from stair.records.manifest import manifest_path
 from stair.statistics.grid import Gap, Responses
-from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, rows_of_evaluation, shared_t1_rows, write_rows
+from tests.paper.paper_frame import Frame
+from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, shared_t1_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
 KEYS = ["artifact", "model", "benchmark", "condition", "turn", "group", "metric", "unit"]
 
 
-def joined(folder: Path, out: Path, artifacts: list[str]) -> pd.DataFrame:
+def joined(out: Path, artifacts: list[str]) -> pd.DataFrame:
     """The paper's values of the artifacts, and beside them ours."""
-    tables = tables_from(folder, out, resolve(ROOT, {"run": "paper"}))
     names = {"dtype": str, "keep_default_na": False}
-    ours = pd.concat([pd.read_csv(out / f"{table.name}.csv", **names) for table in tables])  # type: ignore[call-overload]
+    ours = pd.concat([pd.read_csv(file, **names) for file in sorted(out.glob("*.csv"))])  # type: ignore[call-overload]
     paper = pd.read_csv(PAPER_VALUES, **names)  # type: ignore[call-overload]
     paper = paper[paper["artifact"].str.fullmatch("|".join(artifacts))]
     return paper.merge(ours, on=KEYS, how="left", suffixes=("", "_ours"), validate="one_to_one")
@@ -40,11 +40,11 @@ def assert_equal(found: pd.DataFrame, count: int) -> None:
         assert value.quantize(Decimal(row.value)) == Decimal(row.value), row
 
 
-def test_one_frame_of_rows_gives_every_table_of_the_evaluation(tmp_path: Path) -> None:
-    write_rows(rows_of_evaluation(), tmp_path)
+def test_one_frame_of_rows_gives_every_table_of_the_evaluation(paper_frame: Frame) -> None:
+    out = paper_frame.folder / "out"
     artifacts = ["tab:history-.*", "tab:native-accuracy", "tab:continuous-summary", "tab:turns-.*", "tab:lora-.*"]
-    assert_equal(joined(tmp_path, tmp_path / "out", artifacts), 504 + 8 + 15 + 72 + 264 + 32 + 16)
-    text = (tmp_path / "out" / "lora_comparison.md").read_text()
+    assert_equal(joined(out, artifacts), 504 + 8 + 15 + 72 + 264 + 32 + 16)
+    text = (out / "lora_comparison.md").read_text()
     assert "| **LoRA + STAIR** | 4,141,056 | **43.33** | **+3.89** | **63.33** | **+4.44** |" in text
     assert "| **STAIR** | 12,288 | 38.06 | +3.61 | 52.22 | **+4.44** |" in text
     assert "| Native | 0 | 34.44 | – | 47.78 | – |" in text
@@ -75,7 +75,7 @@ def counted(folder: Path, out: Path) -> dict[str, str]:
 
 def test_rows_of_another_model_under_a_papers_key_do_not_count_the_papers_parameters(tmp_path: Path) -> None:
     """The tiny run's models have the paper's keys; the controllers' manifests count their parameters."""
-    write_rows(rows_by_turn("tab:lora-turns"), tmp_path / "evaluation")
+    write_rows(rows_by_turn("tab:lora-turns"), tmp_path)
     assert counted(tmp_path, tmp_path / "out") == {"Native": "0", "STAIR": "", "LoRA": "", "LoRA + STAIR": ""}
     assert "no manifest" in (tmp_path / "out" / "lora_comparison.md").read_text()
     for controller, count in (("stair", 192), ("lora", 29_184), ("lora_stair", 29_376)):
@@ -86,14 +86,13 @@ def test_rows_of_another_model_under_a_papers_key_do_not_count_the_papers_parame
     assert found == {"Native": "0", "STAIR": "192", "LoRA": "29184", "LoRA + STAIR": "29376"}
 
 
-def test_the_shared_t1_study(tmp_path: Path) -> None:
-    write_rows(shared_t1_rows(), tmp_path / "shared_t1")
-    found = joined(tmp_path, tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"])
-    assert_equal(found, 18 + 14)
-    text = (tmp_path / "out" / "shared_t1.md").read_text()
+def test_the_shared_t1_study(paper_frame: Frame) -> None:
+    out = paper_frame.folder / "out"
+    assert_equal(joined(out, ["tab:shared-t1", "tab:bank-prefix-accuracy"]), 18 + 14)
+    text = (out / "shared_t1.md").read_text()
     assert "| **STAIR** | **48.33** | **+26.67** | **80.00** |" in text
     assert "| Random-reflector | 37.22 | +15.56 | 63.33 |" in text
-    prefixes = (tmp_path / "out" / "bank_prefix_accuracy.md").read_text()
+    prefixes = (out / "bank_prefix_accuracy.md").read_text()
     assert "| STAIR 8K | 114/120 | 43.33 | **80.00** |" in prefixes
     assert "| Native | – | 21.67 | 56.67 |" in prefixes
 
@@ -105,8 +104,8 @@ def test_bank_lengths_are_counted_where_conditions_without_a_bank_have_none(tmp_
     write_rows(rows.assign(bank_tokens=banks), tmp_path / "shared_t1")
     path = tmp_path / "shared_t1/qwen3.5-4b/aime2025/bank_free.parquet"
     pd.read_parquet(path).drop(columns="bank_tokens").to_parquet(path)
-    found = joined(tmp_path, tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"])
-    assert_equal(found, 18 + 14)
+    tables_from(tmp_path, tmp_path / "out", resolve(ROOT, {"run": "paper"}))
+    assert_equal(joined(tmp_path / "out", ["tab:shared-t1", "tab:bank-prefix-accuracy"]), 18 + 14)
     assert "| STAIR 8K | 114/120 |" in (tmp_path / "out" / "bank_prefix_accuracy.md").read_text()
 
 

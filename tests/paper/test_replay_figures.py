@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -92,10 +93,16 @@ def numbers(config: Config) -> ReplayNumbers:
     return numbers_of(config, all_statistics())
 
 
+@cache
+def main_rows() -> pd.DataFrame:
+    """The rows of the main conditions, made once."""
+    return rows_of_main_conditions()
+
+
 def drawn(name: str, numbers: ReplayNumbers, config: Config) -> Figure:
     labels = Labels.of(config)
     if name == "historical_computation":
-        transitions = transition_shares(Responses.from_frame(rows_of_main_conditions()), MODEL, "math500")
+        transitions = transition_shares(Responses.from_frame(main_rows()), MODEL, "math500")
         return historical_computation.build(numbers, transitions, labels)
     modules = {"attention": attention, "neighborhood": neighborhood, "read_prediction": read_prediction}
     return modules[name].build(numbers, labels)
@@ -276,7 +283,7 @@ def test_missing_numbers_are_gaps_with_their_reason(name: str, config: Config) -
 
 
 def test_transitions_that_are_missing_are_gaps(numbers: ReplayNumbers, config: Config) -> None:
-    rows = rows_of_main_conditions()
+    rows = main_rows()
     rows = rows.drop(rows[(rows["model"] == MODEL) & (rows["condition"] == "native") & (rows["turn"] == 3)].index[:1])
     transitions = transition_shares(Responses.from_frame(rows), MODEL, "math500")
     found = historical_computation.build(numbers, transitions, Labels.of(config))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,13 +23,13 @@ from stair.records.tables import write_table
 from stair.stages.replay.batch_files import Shapes, planned_batches
 from stair.stages.replay.design.crossed import Design, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
-from stair.stages.replay.design.printed_numbers import Fact, length_facts, table_facts, text_facts
+from stair.stages.replay.design.printed_numbers import length_numbers, table_numbers, text_numbers
+from stair.statistics.values import Value
 from tests.paper.printed import printed
 from tests.replay.test_crossed_design import PAPER, four_paths, schedule
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
-LABELS = {"History coverage": "history_coverage", "Problem coverage": "problem_coverage", "": None}
 
 TABLE = r"""
 \begin{table}[htbp]
@@ -83,30 +84,31 @@ def test_the_latex_is_the_papers(written: Written) -> None:
     assert printed(latex(table.layout)) == printed(TABLE)
 
 
-def printed_facts(artifact: str, *, tokens: bool = False) -> dict[Fact, str]:
-    """The paper's numbers of an artifact, by the name that a fact would have."""
+Name = tuple[str, str, str]
+"""Coverage, group and metric of a number."""
+
+
+def papers(artifact: str, *, tokens: bool = False) -> dict[Name, str]:
+    """The paper's numbers of an artifact."""
     with (ROOT / "stair" / "paper" / "paper_values.csv").open(encoding="utf-8", newline="") as file:
         return {
-            Fact(
-                *(LABELS[row["condition"]], int(row["group"][-1]) if row["group"] else None, row["metric"], 0),
-                row["unit"] if tokens else "",
-            ): row["value"]
+            (row["condition"], row["group"], row["metric"]): row["value"]
             for row in csv.DictReader(file)
             if row["artifact"] == artifact and (row["unit"] == "tokens") == tokens
         }
 
 
-def unnumbered(facts: list[Fact]) -> dict[Fact, str]:
-    """Values by the rest of the fact."""
-    return {fact._replace(value=0): str(fact.value) for fact in facts}
+def ours(values: Iterable[Value]) -> dict[Name, str]:
+    return {(value.condition, value.group, value.metric): str(value.value) for value in values}
 
 
 def test_table_and_text_have_the_papers_numbers_in_the_papers_order(written: Written) -> None:
-    assert list(unnumbered(table_facts(written.design)).items()) == list(printed_facts("tab:replay-design").items())
-    facts, paper = unnumbered(text_facts(written.design)), printed_facts("app:replay-construction")
-    assert {fact: facts.get(fact) for fact in paper} == paper
+    table = ours(table_numbers(written.design, MODEL, "math500"))
+    assert list(table.items()) == list(papers("tab:replay-design").items())
+    found, paper = ours(text_numbers(written.design, MODEL, "math500")), papers("app:replay-construction")
+    assert {name: found.get(name) for name in paper} == paper
     # The paper gives the blocks of the problem coverage only.
-    assert {fact.metric for fact in facts.keys() - paper.keys()} == {"connected source blocks, history coverage"}
+    assert {metric for _, _, metric in found.keys() - paper.keys()} == {"connected source blocks, history coverage"}
 
 
 def test_the_text_has_rows_of_both_kinds(written: Written) -> None:
@@ -131,10 +133,11 @@ def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
             (2, None, [6, 8, 21]),
         )
     ]
-    facts = {(fact.metric, fact.group): fact.value for fact in length_facts(rows)}
+    lengths = list(length_numbers(rows, MODEL, "math500"))
+    found = {(value.metric, value.group): value.value for value in lengths}
 
-    def values(group: int, *metrics: str) -> list[int | float]:
-        return [facts[metric, group] for metric in metrics]
+    def values(group: int, *metrics: str) -> list[object]:
+        return [found[metric, f"group {group}"] for metric in metrics]
 
     medians = [f"median history length, depth {depth}" for depth in (1, 2, 3)]
     assert values(1, *medians) == [11.5, 27.5, 65]
@@ -142,11 +145,11 @@ def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
     assert values(1, *(f"{median}, problem coverage" for median in medians)) == [10.5, 32.5, 60]
     assert values(1, *(f"shortest {turns}-turn history" for turns in ("one", "two", "three"))) == [10, 20, 50]
     assert values(1, *(f"longest {turns}-turn history" for turns in ("one", "two", "three"))) == [17, 40, 90]
-    assert facts["longest three-turn history, problem coverage", 1] == 70
-    assert len(facts) == 2 * 2 * 3 * 3  # coverages, groups, depths, statistics
+    assert found["longest three-turn history, problem coverage", "group 1"] == 70
+    assert len(found) == 2 * 2 * 3 * 3  # coverages, groups, depths, statistics
     # The paper's names are among them.
-    names = printed_facts("app:replay-construction", tokens=True)
-    assert len(names) == 10 and names.keys() <= unnumbered(length_facts(rows)).keys()
+    names = papers("app:replay-construction", tokens=True)
+    assert len(names) == 10 and names.keys() <= ours(lengths).keys()
 
 
 def test_the_papers_replay_takes_24_5_gb_in_batches_of_16(written: Written) -> None:

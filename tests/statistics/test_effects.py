@@ -21,9 +21,10 @@ from stair.statistics.effects import (
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval, bootstrap_interval
 from stair.statistics.joint import Ratio
-from stair.statistics.metrics import MEAN, turn_metrics
+from stair.statistics.metrics import MEAN
 from stair.statistics.paired import deciding_problems, detectable_difference
 from tests.statistics.paper_rows import MODELS, grid_rows, rows_of_main_conditions
+from tests.statistics.turn_scores import turn_metrics
 
 MATHEMATICAL = ["math500", "aime2025", "amc23"]
 MODEL, BENCHMARK = "qwen3.5-4b", "aime2025"

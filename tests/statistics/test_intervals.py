@@ -8,7 +8,6 @@ from scipy import stats
 from stair.statistics.grid import Grid, Responses
 from stair.statistics.interval_tables import condition_comparisons, history_intervals, turn_intervals
 from stair.statistics.intervals import average_scores, bootstrap_interval, median_interval, pass_scores, ratio_interval
-from stair.statistics.metrics import turn_metrics
 from stair.statistics.paired import (
     detectable_difference,
     false_discoveries,
@@ -17,6 +16,7 @@ from stair.statistics.paired import (
 )
 from stair.statistics.printed_comparison import Spread, replication
 from stair.statistics.sampling_noise import average_noise, mean_noise, pass_noise, rerun_interval
+from tests.statistics.turn_scores import turn_metrics
 
 from .frames import frame_of
 from .test_metrics import BENCHMARK, MODEL, session_rows

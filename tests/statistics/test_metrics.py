@@ -9,9 +9,10 @@ import pytest
 from stair.core import ConditionName
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import avg_at_k, pass_at_k, turn_metrics
+from stair.statistics.metrics import avg_at_k, pass_at_k
 from stair.statistics.shared_t1_metrics import shared_t1_metrics, truncated_banks
 from stair.statistics.transitions import answer_transitions, transition_shares
+from tests.statistics.turn_scores import turn_metrics
 
 from .frames import frame_of
 from .paper_rows import grid_rows

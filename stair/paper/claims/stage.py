@@ -13,11 +13,12 @@ from stair.paper.claims.parts import Evidence, parts_of
 from stair.paper.claims.statements import paper_effects, read_claims
 from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
 from stair.paper.comparison.ours import read_ours
-from stair.paper.comparison.run_facts import stand_ins
-from stair.paper.comparison.stage import structure_line
-from stair.paper.layout import DASH, Cell, Layout, Row, markdown, plain_header, signed
-from stair.paper.rows import read_rows, scored_files
+from stair.paper.comparison.stage import structure_note
+from stair.paper.layout import DASH, Layout, markdown, signed
+from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.table_inputs import reported_values
+from stair.paper.tables.table import Column, Table
+from stair.paper.tables.table import Line as TableLine
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table
 from stair.statistics.effects import Effect
@@ -77,28 +78,6 @@ def read_claim_lines(path: Path) -> list[Line]:
         return [line for line in csv.DictReader(file) if not line["part"]]
 
 
-def claims_layout(lines: Sequence[Line], stand_ins: Sequence[str], note: str | None = None) -> Layout:
-    """A short table: number, claim, verdict, the weakest part's effect, and the problems that would decide it."""
-    rows = []
-    for line in lines:
-        verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
-        effect = shown_effect(line)
-        decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
-        if line["times_to_decide"]:
-            decides = f"×{float(line['times_to_decide']):.2g}"
-        parts = f"{line['parts_as_stated']}/{line['parts']}"
-        rows.append(Row(tuple(Cell(text) for text in (line["claim"], line["title"], verdict, effect, parts, decides))))
-    return Layout(
-        "claims",
-        "The paper's claims on this run. Effect: the mean over a claim's parts, and how many have the stated sign. Decides: "
-        "problems that would show it, or times as many histories or problems (×).",
-        plain_header("#", "Claim", "Verdict", "Effect", "Parts", "Decides"),
-        tuple(rows),
-        tuple(filter(None, (structure_line(stand_ins) if stand_ins else None, note))),
-        columns="lllrrr",
-    )
-
-
 def shown_effect(line: Mapping[str, str], column: str = "effect") -> str:
     """An effect of a line with its unit, as tables print it."""
     unit = {STANDARD_ERRORS: "SE"}.get(line["unit"], line["unit"])
@@ -128,12 +107,26 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
 
 
 def layout(path: Path, config: Config) -> Layout:
-    """The short table of a claims.csv."""
-    return claims_layout(read_claim_lines(path), stand_ins(config), config.note)
+    """The short table of a claims.csv: verdicts, effects, and the problems that would decide."""
+    lines = []
+    for line in read_claim_lines(path):
+        verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
+        decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
+        if line["times_to_decide"]:
+            decides = f"×{float(line['times_to_decide']):.2g}"
+        parts = f"{line['parts_as_stated']}/{line['parts']}"
+        lines.append(TableLine((line["claim"], line["title"], verdict, shown_effect(line), parts, decides)))
+    titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Decides")
+    columns = [Column(title, align=align) for title, align in zip(titles, "lllrrr", strict=True)]
+    caption = (
+        "The paper's claims on this run. Effect: the mean over a claim's parts, and how many have the stated sign. Decides: "
+        "problems that would show it, or times as many histories or problems (×)."
+    )
+    notes = tuple(filter(None, (structure_note(config), config.note)))
+    return Table.of("claims", caption, columns, [("", lines)], (), notes).layout
 
 
 def write(judged: Sequence[Judged], config: Config, path: Path) -> None:
     """Writes claims.csv to `path` and the short table beside it as Markdown."""
-    foreign = stand_ins(config)
-    write_text(path, claims_csv(judged, structure_line(foreign) if foreign else ""))
+    write_text(path, claims_csv(judged, structure_note(config)))
     write_text(path.with_suffix(".md"), markdown(layout(path, config)))

@@ -97,7 +97,7 @@ def _compared(printed: Printed, ours: Ours | None, known: Known, numbers: Sequen
     assert kind in SAMPLED, kind
     if (other := known.other_problems(place)) is not None:
         return Compared(printed, Verdict.NONE, ours.value, reason=other)
-    study = known.shared if place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES) else known.spreads
+    study = known.shared if place.artifact in paper_labels.SHARED else known.spreads
     spread = study.get(spread_key(place))
     if spread is None:
         return Compared(printed, Verdict.NONE, ours.value, reason="these rows give no replication interval")
@@ -141,4 +141,4 @@ def spread_key(place: Place) -> Key:
 
 def _number(place: Place) -> tuple[bool, Key]:
     """What identifies a sampled number, wherever it is printed."""
-    return place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES), spread_key(place)
+    return place.artifact in paper_labels.SHARED, spread_key(place)

@@ -69,7 +69,7 @@ class _Spelling:
         """A row's place, in the paper's spelling."""
         place = Place(**{key: row[key] for key in Place._fields})
         pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
-        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        shared = place.artifact in paper_labels.SHARED
         conditions = self._study if shared else self._conditions
         metric, study, benchmark = place.metric.partition(", shared-T1 ")  # the only metric that names a benchmark
         return place._replace(

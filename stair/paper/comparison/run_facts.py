@@ -100,7 +100,7 @@ class RunFacts:
             return f"the run has no benchmark {place.benchmark}"
         reason = f"no table or figure of the run gives this number of {place.artifact}"
         sampled = kind_of(place.artifact, place.metric, place.unit) in SAMPLED
-        shared = place.artifact in (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
+        shared = place.artifact in paper_labels.SHARED
         condition = paper_labels.CONDITION_KEYS.get(place.condition)
         if model and benchmark and condition and sampled and not shared:
             if condition not in config.conditions:

@@ -13,7 +13,7 @@ from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
 from stair.paper.labels import Labels
-from stair.paper.rows import read_rows, scored_files
+from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.table_inputs import reported_values
 from stair.paper.tables.accuracy import BASES
 from stair.records.files import write_text
@@ -51,7 +51,7 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
 def write(compared: list[Compared], config: Config, path: Path) -> None:
     """Writes comparison.csv to `path` and the summary beside it."""
     write_text(path, comparison_csv(compared))
-    write_text(path.with_suffix(".md"), summary(compared, stand_ins(config), config.note))
+    write_text(path.with_suffix(".md"), summary(compared, structure_note(config), config.note))
 
 
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
@@ -74,11 +74,11 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.12g}"
 
 
-def summary(compared: Sequence[Compared], stand_ins: Sequence[str], note: str | None = None) -> str:
+def summary(compared: Sequence[Compared], structure: str = "", note: str | None = None) -> str:
     """Counts by kind and verdict, the worst differences, and why values were not run."""
     lines = ["# The run beside the paper", ""]
-    if stand_ins:
-        lines += [structure_line(stand_ins), ""]
+    if structure:
+        lines += [structure, ""]
     counts = Counter((each.printed.kind, each.verdict) for each in compared)
     rows = [[kind, *(str(counts[kind, verdict] or "") for verdict in Verdict)] for kind in Kind]
     rows.append(["all", *(str(sum(counts[kind, verdict] for kind in Kind) or "") for verdict in Verdict)])
@@ -102,10 +102,12 @@ def summary(compared: Sequence[Compared], stand_ins: Sequence[str], note: str | 
     return "\n".join(lines) + "\n"
 
 
-def structure_line(stand_ins: Sequence[str]) -> str:
-    """One line on a run whose models or data stand for the paper's."""
-    more = f" and {len(stand_ins) - 1} more" if len(stand_ins) > 1 else ""
-    return f"Compared by structure only, where models or data are not the paper's: {stand_ins[0]}{more}."
+def structure_note(config: Config) -> str:
+    """One line on a run whose models or data stand for the paper's; empty for any other run."""
+    foreign = stand_ins(config)
+    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
+    reason = f"{foreign[0]}{more}" if foreign else ""
+    return f"Compared by structure only, where models or data are not the paper's: {reason}." if foreign else ""
 
 
 def _worst_row(each: Compared) -> list[str]:

@@ -33,9 +33,8 @@ def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
     values = list(_values(model, lines))
     shape = lines[0].shape if lines else ""
     grown = selected(lines, part="growth")
-    with canvas(_HEIGHT, _notes(lines, shape, labels), charts=_HEIGHT) as (drawing, _):
+    with canvas(_HEIGHT, _notes(lines, shape, labels), charts=_HEIGHT, wspace=0.06) as (drawing, _):
         axes = drawing.subplots(1, 3 if grown else 2)
-        drawing.get_layout_engine().set(wspace=0.06)
         for axis, name, size in ((axes[0], "prefill_s", 1e-3), (axes[1], "peak_bytes", 2.0**30)):
             native = median_over_histories(selected(lines, part="curve", row="native"), name)
             if native is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stair.paper.figures.style import MUTED, TEXT_WIDTH, TINY, styled, wrapped
 from stair.paper.labels import Labels
@@ -37,19 +37,22 @@ class Figure:
 
 
 @contextmanager
-def canvas(height: float, notes: Iterable[str], charts: float | None = None) -> Iterator[tuple[Drawing, float]]:
+def canvas(
+    height: float, notes: Iterable[str], charts: float | None = None, **pads: float
+) -> Iterator[tuple[Drawing, float]]:
     """A drawing as wide as the text, with notes at its foot and `height` points above them.
 
     Gives the drawing and the points that the notes take. With `charts`, matplotlib lays axes out in so many points
-    above the notes.
+    above the notes, with these `pads`.
     """
     lines = wrapped(notes, TEXT_WIDTH * 72 - 4, TINY)
     foot = len(lines) * TINY * 1.25 + 5 if lines else 0.0
     whole = height + foot
     with styled() as pyplot:
         drawing = pyplot.figure(figsize=(TEXT_WIDTH, whole / 72), layout=None if charts is None else "constrained")
+        engine: Any = drawing.get_layout_engine()
         if charts is not None:
-            drawing.get_layout_engine().set(rect=(0, foot / whole, 1, charts / whole))
+            engine.set(rect=(0, foot / whole, 1, charts / whole), **pads)
         yield drawing, foot
         if lines:
             style = {"fontsize": TINY, "color": MUTED, "linespacing": 1.05, "va": "bottom"}

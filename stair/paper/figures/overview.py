@@ -51,7 +51,7 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
     shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
     charts = _ROW * -(-len(models) // 2)
     top = _HEADER + 133 + table_row() * (len(models) + 1)
-    with canvas(charts + top, notes(labels, responses, bars, shown), charts) as (drawing, foot):
+    with canvas(charts + top, notes(labels, responses, bars, shown), charts, h_pad=0.03, w_pad=0.03) as (drawing, foot):
         plane = Diagram(drawing, foot + charts, top)
         _legend(plane, f"Avg@{responses.samples}", labels)
         _session(plane, 2)
@@ -175,7 +175,6 @@ def _legend(plane: Diagram, metric: str, labels: Labels) -> None:
 
 def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: Labels, models: Sequence[str]) -> None:
     """The bars, two models a row."""
-    drawing.get_layout_engine().set(h_pad=0.03, w_pad=0.03)
     columns = min(2, len(models))
     grid = drawing.add_gridspec(-(-len(models) // 2), columns)
     heights = {(bar.model, bar.condition, bar.benchmark): bar.value for bar in bars}

@@ -94,8 +94,10 @@ def group_legend(drawing: Drawing, y: float, colour: str = INK, more: Sequence[A
 
 def legend(drawing: Drawing, y: float, **entries: Any) -> None:
     """A legend in one row at `y` points from the foot."""
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, y / (drawing.get_size_inches()[1] * 72))}
-    drawing.legend(**entries, **place, ncols=len(entries["handles"]), borderpad=0, borderaxespad=0)
+    at = (0.5, y / (drawing.get_size_inches()[1] * 72))
+    drawing.legend(
+        **entries, loc="lower center", bbox_to_anchor=at, ncols=len(entries["handles"]), borderpad=0, borderaxespad=0
+    )
 
 
 @contextmanager

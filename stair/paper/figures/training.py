@@ -34,9 +34,8 @@ def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
     """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
     values: list[Value] = []
-    with canvas(_HEIGHT, labels.notes, charts=_HEIGHT) as (drawing, _):
+    with canvas(_HEIGHT, labels.notes, charts=_HEIGHT, wspace=0.06) as (drawing, _):
         left, right = drawing.subplots(1, 2)
-        drawing.get_layout_engine().set(wspace=0.06)
         for number, (controller, curve) in enumerate(curves.items()):
             colour, dashes = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]
             for metric in ("loss", "cross_entropy", "kl", "gradient_norm", "validation_loss"):

@@ -14,8 +14,7 @@ from stair.paper import paper_labels
 from stair.paper.claims.stage import read_claim_lines, shown_effect, shown_interval
 from stair.paper.claims.verdicts import Verdict as ClaimVerdict
 from stair.paper.comparison.compared import Verdict
-from stair.paper.comparison.run_facts import stand_ins
-from stair.paper.comparison.stage import structure_line
+from stair.paper.comparison.stage import structure_note
 from stair.paper.layout import DASH
 
 _CLASSES = {
@@ -24,12 +23,6 @@ _CLASSES = {
     ClaimVerdict.UNDECIDED: "open",
     ClaimVerdict.NOT_RUN: "none",
 }
-
-
-def structure_note(config: Config) -> str:
-    """One line on a run whose models or data stand for the paper's; empty for any other run."""
-    foreign = stand_ins(config)
-    return structure_line(foreign) if foreign else ""
 
 
 def claims_of(config: Config, paths: RunPaths) -> dict[str, Any] | None:

@@ -11,10 +11,11 @@ from markupsafe import Markup
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.paper.comparison.stage import structure_note
 from stair.paper.html_table import html_text
 from stair.paper.labels import Labels
 from stair.paper.paper_order import Shown, figure_caption, shown
-from stair.paper.report.outcome import claims_of, comparison_of, gaps_of, structure_note
+from stair.paper.report.outcome import claims_of, comparison_of, gaps_of
 from stair.paper.report.scope import scope_of
 from stair.records.files import write_text
 

@@ -1,1 +1,1 @@
-"""One file a table: which numbers it takes, and how it is laid out."""
+"""Tables: their values, lines and columns. Tables of one kind share a file."""

@@ -173,7 +173,7 @@ def _compared(
     for condition in LORA:
         place = {"model": model, "benchmark": benchmark, "condition": condition, "turn": MEAN}
         count = trained.get((model, condition), trainable_parameters(model, condition))
-        yield Value(**place, group="", metric="trainable parameters", value=count, unit="")
+        yield Value(model, benchmark, condition, MEAN, "", "trainable parameters", count, "")
         base = BASES.get(condition)
         added = gains(responses, condition, base, model=model, benchmark=benchmark) if base else []
         for metric in metric_names(responses.samples):

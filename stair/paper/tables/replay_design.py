@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -14,10 +15,9 @@ from stair.records.schemas import REPLAY_HISTORIES
 from stair.records.tables import rows_as
 from stair.stages.replay.design.crossed import Design
 from stair.stages.replay.design.design_tables import read_design
-from stair.stages.replay.design.printed_numbers import Fact, length_facts, table_facts, text_facts
+from stair.stages.replay.design.printed_numbers import COVERAGES, length_numbers, table_numbers, text_numbers
 from stair.statistics.values import Value
 
-_COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}
 _METRICS = ("current problems", "histories", "sessions", "source problems")
 
 
@@ -25,11 +25,11 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     """The designs of all replayed models; without a heading where there is one model."""
     replay = config.replay
     assert replay is not None, "the graph asks for no replay table then"
-    places = [(coverage, number) for coverage in _COVERAGES.values() for number in ("1", "2")]
+    places = [(coverage, number) for coverage in COVERAGES.values() for number in ("1", "2")]
     values: list[Value] = []
     blocks = []
     for model in replay.models:
-        values += _values(config, model, table_facts(_design(config, paths, model)))
+        values += table_numbers(_design(config, paths, model), model, replay.benchmark)
         place = {"model": model, "benchmark": replay.benchmark}
         lines = [Line(names, {**place, "condition": names[0], "group": f"group {names[1]}"}) for names in places]
         blocks.append((comparison_title(labels, model, replay.benchmark) if len(replay.models) > 1 else "", lines))
@@ -46,29 +46,12 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
     """The numbers of appendix A.1's text: replays, references, source blocks, and lengths of histories in tokens."""
     assert config.replay is not None
     for model in config.replay.models:
+        place = (model, config.replay.benchmark)
         histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
-        facts = [*length_facts(histories), *text_facts(_design(config, paths, model))]
-        yield from _values(config, model, facts, paper_labels.REPLAY_TEXT)
+        for value in (*length_numbers(histories, *place), *text_numbers(_design(config, paths, model), *place)):
+            yield replace(value, artifact=paper_labels.REPLAY_TEXT)
 
 
 def _design(config: Config, paths: RunPaths, model: str) -> Design:
     assert config.replay is not None
     return read_design(paths.replay_histories(model), paths.replay_problems(model), config.replay.batch_problems)
-
-
-def _values(config: Config, model: str, facts: list[Fact], artifact: str = "") -> list[Value]:
-    assert config.replay is not None
-    return [
-        Value(
-            model,
-            config.replay.benchmark,
-            "" if fact.coverage is None else _COVERAGES[fact.coverage],
-            "",
-            "" if fact.group is None else f"group {fact.group}",
-            fact.metric,
-            fact.value,
-            fact.unit,
-            artifact,
-        )
-        for fact in facts
-    ]

@@ -219,10 +219,13 @@ def _printed_scores() -> dict[tuple[str, ...], Expected]:
     for printed in printed_values():
         place = printed.place
         kind = "turns" if "turns" in place.artifact else "shared"
-        shared = (paper_labels.SHARED_T1, paper_labels.BANK_PREFIXES)
         condition = paper_labels.CONDITION_KEYS.get(place.condition)
         known = place.model in models and place.benchmark in benchmarks and condition is not None
-        if place.metric not in ("Avg@4", "Pass@4") or not known or (kind == "shared" and place.artifact not in shared):
+        if (
+            place.metric not in ("Avg@4", "Pass@4")
+            or not known
+            or (kind == "shared" and place.artifact not in paper_labels.SHARED)
+        ):
             continue
         assert condition is not None
         key = (kind, models[place.model], benchmarks[place.benchmark], condition, place.turn)

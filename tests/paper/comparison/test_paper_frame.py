@@ -14,17 +14,18 @@ from stair.config.resolve import resolve
 from stair.paper.comparison.compared import Compared, Verdict
 from stair.paper.comparison.printed import SAMPLED, Place
 from stair.paper.comparison.run_facts import RunFacts
-from stair.paper.comparison.stage import COLUMNS, comparison_csv, summary, write
+from stair.paper.comparison.stage import COLUMNS, comparison_csv, structure_note, summary, write
 from stair.paper.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import gains, turn_metrics
+from stair.statistics.metrics import gains
 from stair.statistics.named_random import named_generator
 from stair.statistics.printed_comparison import Key, replication, replication_spreads
 from stair.statistics.transitions import TRANSITIONS, answer_transitions
 from stair.statistics.values import Value
 from tests.paper.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped
 from tests.statistics.paper_rows import rows_of_evaluation
+from tests.statistics.turn_scores import turn_metrics
 
 DRAWS = 200
 COUNTED = {"n", "correct", *(name for name, _, _ in TRANSITIONS)}
@@ -61,7 +62,7 @@ def test_the_file_has_a_line_for_each_value_and_equal_bytes(paper_frame: Frame, 
 
 
 def test_the_summary_counts_kinds_and_verdicts(compared: list[Compared]) -> None:
-    text = summary(compared, ())
+    text = summary(compared)
     assert "| rate | 620 |  |  |  |  |" in text
     assert "- 30 values: no table or figure of the run gives this number of tab:bank-runtime" in text
     assert "structure only, where" not in text and len(text.splitlines()) < 40
@@ -134,7 +135,7 @@ def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
     assert len([each for each in there if each.printed.kind in SAMPLED]) == 943 - 18 - 14 - 4
     assert {each.verdict for each in there} == {Verdict.STRUCTURE}
     assert all("Tiny" in each.reason or "generated" in each.reason for each in there)
-    assert "Compared by structure only" in summary(compared, ("a model is tiny",))
+    assert "Compared by structure only" in summary(compared, structure_note(tiny))
 
 
 # ---------------------------------------------------------------- two runs of one truth

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
-from typing import NamedTuple
 
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.design.crossed import Coverage, Design
+from stair.statistics.values import Value
 
+COVERAGES = {"history_coverage": "History coverage", "problem_coverage": "Problem coverage"}
 _TURNS = {1: "one", 2: "two", 3: "three"}
 
 
-class Fact(NamedTuple):
-    """One number."""
-
-    coverage: str | None
-    """`history_coverage` or `problem_coverage`; None for a number of the text."""
-    group: int | None
-    """1 or 2; None for both together."""
-    metric: str
-    value: int | float
-    unit: str = ""
-
-
-def table_facts(design: Design) -> list[Fact]:
+def table_numbers(design: Design, model: str, benchmark: str) -> list[Value]:
     """Table `replay_design`: both groups of the history coverage, then of the problem coverage."""
     return [
-        Fact(name, number, metric, value)
+        Value(model, benchmark, COVERAGES[name], "", f"group {number}", metric, value, "")
         for name, number, coverage in _coverages(design)
         for metric, value in (
             ("current problems", len(coverage.problems)),
@@ -38,7 +27,7 @@ def table_facts(design: Design) -> list[Fact]:
     ]
 
 
-def text_facts(design: Design) -> list[Fact]:
+def text_numbers(design: Design, model: str, benchmark: str) -> Iterator[Value]:
     """The numbers of appendix A.1's text, but for the lengths of histories, which tokens decide."""
     many = few = reused = 0
     for group in design.groups:
@@ -47,21 +36,21 @@ def text_facts(design: Design) -> list[Fact]:
         few += len(narrow.problems) * len(narrow.histories)
         reused += len(wide.problems) * len(narrow.histories)
     depth = len(design.groups[0].history_coverage.histories[0].sources)
-    return [
-        Fact(None, None, "nonempty replays, history coverage", depth * many),
-        Fact(None, None, "cells of problem coverage reused", depth * reused),
-        Fact(None, None, "cells that problem coverage adds", depth * (few - reused)),
-        Fact(None, None, "distinct nonempty replays", depth * (many + few - reused)),
-        Fact(None, None, f"cells of the {_TURNS[depth]}-turn problem-coverage condition", few),
-        Fact(None, None, "empty-history references", len(design.references())),
-        *(
-            Fact(None, number, f"connected source blocks, {name.replace('_', ' ')}", len(coverage.blocks))
-            for name, number, coverage in _coverages(design)
-        ),
-    ]
+    for metric, number in (
+        ("nonempty replays, history coverage", depth * many),
+        ("cells of problem coverage reused", depth * reused),
+        ("cells that problem coverage adds", depth * (few - reused)),
+        ("distinct nonempty replays", depth * (many + few - reused)),
+        (f"cells of the {_TURNS[depth]}-turn problem-coverage condition", few),
+        ("empty-history references", len(design.references())),
+    ):
+        yield Value(model, benchmark, "", "", "", metric, number, "")
+    for name, group_number, coverage in _coverages(design):
+        metric = f"connected source blocks, {name.replace('_', ' ')}"
+        yield Value(model, benchmark, "", "", f"group {group_number}", metric, len(coverage.blocks), "")
 
 
-def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
+def length_numbers(histories: Sequence[ReplayHistory], model: str, benchmark: str) -> Iterator[Value]:
     """Tokens of whole prefixes, template included: median, shortest and longest by depth, over the design's histories.
 
     Numbers of the history coverage have the text's own names. Those of its part, the problem coverage, have a suffix.
@@ -76,18 +65,11 @@ def length_facts(histories: Sequence[ReplayHistory]) -> list[Fact]:
         ),
     ]
     inner = [row for row in histories if row.problem_coverage_block is not None]
-    return [
-        Fact(
-            None,
-            group,
-            metric + ending,
-            statistic([row.prefix_tokens[depth - 1] for row in rows if row.group == group]),
-            "tokens",
-        )
-        for ending, rows in (("", histories), (", problem coverage", inner))
-        for metric, depth, statistic in statistics
-        for group in (1, 2)
-    ]
+    for ending, rows in (("", histories), (", problem coverage", inner)):
+        for metric, depth, statistic in statistics:
+            for group in (1, 2):
+                length = statistic([row.prefix_tokens[depth - 1] for row in rows if row.group == group])
+                yield Value(model, benchmark, "", "", f"group {group}", metric + ending, length, "tokens")
 
 
 def _coverages(design: Design) -> list[tuple[str, int, Coverage]]:
