@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from answer_grader.answers.based_numerals import parse_based_numeral
-from answer_grader.answers.dates_and_times import parse_date, parse_time_of_day
-from answer_grader.answers.negations import is_hedged_clause, is_negation
+from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
 from answer_grader.answers.token_lists import closing_index, split_tokens, strip_punctuation, text_of
 from answer_grader.answers.types import (
@@ -24,14 +22,13 @@ from answer_grader.answers.types import (
     Words,
 )
 from answer_grader.answers.vectors import parse_combination, parse_transposed
-from answer_grader.answers.words import parse_words, unparsed
+from answer_grader.answers.words import is_hedged_clause, is_negation, parse_words, unparsed
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.equality import equal
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.nodes import Matrix, symbols
 from answer_grader.expressions.normalization import normalize
-from answer_grader.expressions.tokens import Token, TokenKind, tokenize
-from answer_grader.expressions.vocabulary import FUNCTIONS, is_mathematics
+from answer_grader.expressions.tokens import FUNCTIONS, Token, TokenKind, is_mathematics, tokenize
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
