@@ -1,23 +1,26 @@
-"""The scorer beside plain math-verify: accuracy on labelled pairs, and time.
+"""answer-grader beside math-verify and sympy: accuracy on labelled pairs, and time.
 
-    python -m benchmarks.grading [PAIRS.jsonl ...]
+    pip install "math-verify[antlr4_13_2]==0.9.0" lark
+    python benchmark.py [PAIRS.jsonl ...]
 
-Each line of a file has `kind`, `response`, `reference`, `problem_hint` and `equal`, as tests/grading/labelled_pairs.jsonl
-has. Prints a table in Markdown. math-verify reads the last box of the response in its own way, with its own time limit.
+Each line of a file has `kind`, `response`, `reference`, `problem` and `equal`, as tests/labelled_pairs.jsonl has. Prints a
+table in Markdown. A grader whose package is not installed is left out.
 """
 
 import argparse
 import json
 import logging
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answer_grader import ScoreItem, score_many
+from answer_grader import Item, grade_many
 
-DEFAULT = Path(__file__).parents[1] / "tests/grading/labelled_pairs.jsonl"
+DEFAULT = Path(__file__).parent / "tests/labelled_pairs.jsonl"
 
 Pair = dict[str, Any]
 Grader = Callable[[list[Pair]], list[bool]]
@@ -42,13 +45,13 @@ class Result:
         return f"| {self.name} | {self.accuracy:.1f}% | {counts} | {1000 * self.seconds / self.pairs:.1f} |"
 
 
-def stair_verdicts(pairs: list[Pair]) -> list[bool]:
-    items = [ScoreItem(pair["response"], pair["reference"], pair["kind"], pair["problem_hint"]) for pair in pairs]
-    return [score.correct for score in score_many(items, workers=1)]
+def own_verdicts(pairs: list[Pair]) -> list[bool]:
+    items = [Item(pair["response"], pair["reference"], pair["kind"], pair["problem"]) for pair in pairs]
+    return [verdict.correct for verdict in grade_many(items, workers=1)]
 
 
 def without_problem(pairs: list[Pair]) -> list[bool]:
-    return stair_verdicts([{**pair, "problem_hint": None} for pair in pairs])
+    return own_verdicts([{**pair, "problem": None} for pair in pairs])
 
 
 def math_verify(pairs: list[Pair]) -> list[bool]:
@@ -71,11 +74,49 @@ def _math_verify(pairs: list[Pair], **options: Any) -> list[bool]:
     return verdicts
 
 
+def sympy_parser(pairs: list[Pair]) -> list[bool]:
+    """The last box read by sympy's LaTeX parser; equal where the difference simplifies to zero."""
+    from answer_grader.extraction import last_boxed
+
+    return [_by_sympy(last_boxed(pair["response"]), pair["reference"]) for pair in pairs]
+
+
+def _by_sympy(answer: str | None, reference: str) -> bool:
+    import lark  # noqa: F401 (sympy's parser needs it)
+    from sympy import simplify
+    from sympy.parsing.latex import parse_latex
+
+    if answer is None or answer == reference:
+        return answer is not None
+    try:
+        with time_limit(5):
+            return bool(simplify(parse_latex(answer, backend="lark") - parse_latex(reference, backend="lark")) == 0)
+    except Exception:
+        return False
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raises TimeoutError in the main thread after so many seconds."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 GRADERS: dict[str, Grader] = {
-    "this scorer": stair_verdicts,
-    "this scorer, without the problem's text": without_problem,
+    "answer-grader": own_verdicts,
+    "answer-grader, without the problem's text": without_problem,
     "math-verify 0.9.0": math_verify,
     "the same, `float_rounding=12, numeric_precision=200, allow_set_relation_comp=True`": strict_math_verify,
+    "sympy's parser": sympy_parser,
 }
 
 
@@ -106,7 +147,10 @@ def main() -> None:
             )
             print("| grader | accuracy | false positives / negatives | s per 1,000 |\n|---|---|---|---|")
             for name, grader in GRADERS.items():
-                print(measure(name, grader, chosen).row(), flush=True)
+                try:
+                    print(measure(name, grader, chosen).row(), flush=True)
+                except ImportError as error:
+                    print(f"| {name} | {error} |  |  |", flush=True)
 
 
 if __name__ == "__main__":

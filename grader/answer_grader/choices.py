@@ -9,13 +9,19 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
+from answer_grader.expressions.normalization import COLOURS, SWITCHES
+
 _STYLE = (
-    r"text|textbf|textit|textrm|textsf|texttt|textnormal|emph|mathbf|mathrm|mathsf|mathit|mathtt|mathbb|mathcal|"
+    r"text|textbf|textit|textrm|textsf|texttt|textnormal|textsc|textup|textsl|emph|mathbf|mathrm|mathsf|mathit|mathtt|mathbb|mathcal|"
     r"boldsymbol|bm|bf|rm|mbox|hbox|operatorname|boxed|fbox|underline"
 )
 _STYLED = re.compile(rf"\\(?:{_STYLE})\*?\s*\{{([^{{}}]*)\}}")
-_SWITCH = re.compile(r"\\(?:bf|rm|it|sf|tt|large|Large|displaystyle|textstyle|bfseries)(?![A-Za-z])")
-_COLOUR = re.compile(r"\\(?:text)?color\s*\{[^{}]*\}")
+_SWITCH = re.compile(SWITCHES)
+_COLOUR = re.compile(COLOURS)
+_NAMED = re.compile(
+    r"(?:the )?(?:correct |final |best |right )?(?:answer|option|choice)(?: is)?(?: option| choice)?[ :]+\(?([A-Z])\)?[.,;:]*",
+    re.IGNORECASE,
+)
 _SPACE = re.compile(r"\\[,;:! ]|\\(?:quad|qquad|left|right)(?![A-Za-z])|~|\s")
 _PAIRS = (
     *(("(", ")"), ("[", "]"), ("{", "}"), ("\\{", "\\}"), ("$", "$"), ("\\(", "\\)")),
@@ -44,7 +50,8 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
     expected = choice_letter(reference, letters)
     if expected is None:
         raise ValueError(f"reference {reference!r} is not one of the choice letters {letters}")
-    if choice_letter(answer, letters) == expected:
+    named = _NAMED.fullmatch(one_line_text(answer))
+    if choice_letter(named[1] if named else answer, letters) == expected:
         return True
     return accept_text and choices is not None and _names_option(answer, expected, choices[letters.index(expected)])
 
@@ -74,7 +81,7 @@ def _strip_wrappers(answer: str) -> str:
         for opening, closing in _PAIRS:
             if len(text) > len(opening) + len(closing) and text.startswith(opening) and text.endswith(closing):
                 text = text[len(opening) : -len(closing)]
-        text = re.sub(r"(?<=[A-Za-z)\]}$*])[.:]+$", "", text)
+        text = re.sub(r"(?<=[A-Za-z)\]}$*])[.:,;、。]+$", "", text)
         if re.fullmatch(r"[A-Za-z]\)", text):
             text = text[0]
         if text == before:

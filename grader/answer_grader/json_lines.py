@@ -68,11 +68,12 @@ def grade_file(
         raise ValueError(f"{target} holds the responses; give another file for the verdicts")
     report = FileReport()
     total, read = source.stat().st_size, 0
+    lines_of: dict[object, int] = {}
     beside = target.with_name(target.name + ".part")
     # Half a surrogate pair, which JSON allows and UTF-8 does not, stays the escape that it was.
     with source.open("rb") as lines, beside.open("w", encoding="utf-8", errors="backslashreplace") as output:
         for batch in _batches(lines):
-            _grade_batch(batch, report, output, workers, accept_choice_text)
+            _grade_batch(batch, lines_of, report, output, workers, accept_choice_text)
             read += sum(len(line) for _, line in batch)
             if progress:
                 progress(read, total)
@@ -99,7 +100,12 @@ def _batches(lines: Iterable[bytes]) -> Iterator[list[tuple[int, bytes]]]:
 
 
 def _grade_batch(
-    batch: list[tuple[int, bytes]], report: FileReport, output: TextIO, workers: int | None, accept_choice_text: bool
+    batch: list[tuple[int, bytes]],
+    lines_of: dict[object, int],
+    report: FileReport,
+    output: TextIO,
+    workers: int | None,
+    accept_choice_text: bool,
 ) -> None:
     numbers: list[int] = []
     names: list[object] = []
@@ -109,6 +115,8 @@ def _grade_batch(
             continue
         try:
             name, item = parse_line(line)
+            if lines_of.setdefault(name, number) != number:
+                raise ValueError(f"id {name!r} occurs twice; it is on line {lines_of[name]} too")
         except ValueError as error:
             report.malformed.append(MalformedLine(number, str(error)))
             continue
@@ -131,7 +139,7 @@ def _grade_batch(
 def parse_line(line: bytes) -> tuple[object, Item]:
     """The identity and the item of one line. Raises ValueError with the reason why it is malformed."""
     try:
-        record = json.loads(line)
+        record = json.loads(line.rstrip(b"\r\n"))
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8: {error.reason} at byte {error.start}") from error
     except json.JSONDecodeError as error:

@@ -3,13 +3,13 @@
 from fractions import Fraction
 from string import ascii_uppercase
 
+from answer_grader.answers.canonical_form import names_value
 from answer_grader.answers.comparison import Comparison
 from answer_grader.answers.grammar import parse_answer
-from answer_grader.answers.known_units import PERCENT
 from answer_grader.answers.quantity_comparison import same_quantity
 from answer_grader.answers.requested_format import RequestedFormat, unified_spelling
 from answer_grader.answers.types import Answer, AnswerList, BasedNumeral, Quantity, Relation, description, variable_name
-from answer_grader.answers.value_names import names_value
+from answer_grader.answers.units import PERCENT
 from answer_grader.bounds import MAX_ANSWER_CHARACTERS, TooComplex
 from answer_grader.choices import choice_letter, listed_options, names_option
 from answer_grader.expressions.equality import equal, exact_value

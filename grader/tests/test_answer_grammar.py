@@ -5,7 +5,6 @@ from fractions import Fraction
 import pytest
 
 from answer_grader.answers.grammar import parse_answer
-from answer_grader.answers.known_units import UNITS
 from answer_grader.answers.requested_format import RequestedFormat
 from answer_grader.answers.types import (
     AnswerList,
@@ -20,6 +19,7 @@ from answer_grader.answers.types import (
     TimeOfDay,
     Words,
 )
+from answer_grader.answers.units import UNITS
 from answer_grader.expressions.equality import exact_value
 
 

@@ -10,6 +10,8 @@ from answer_grader.json_lines import Difference, compare_files, grade_file
 
 GOOD = {"id": "a", "kind": "math", "response": r"\boxed{0.5}", "reference": r"\frac{1}{2}"}
 
+OTHER = GOOD | {"id": "y"}
+
 
 def write(path: Path, lines: list[object]) -> Path:
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
@@ -90,7 +92,9 @@ def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"{", "not JSON"),
+        (b"{", "not JSON: Expecting property name enclosed in double quotes at column 2"),
+        (b'{"id": "x", "kind": "math"', "not JSON: Expecting ',' delimiter at column 27"),
+        (GOOD, "id 'a' occurs twice; it is on line 1 too"),
         (b"[" * 100_000, "not JSON that can be read"),
         (b'{"id": ' + b"9" * 5_000 + b"}", "not JSON that can be read"),
         (b"[1]", "a JSON object is expected, not list"),
@@ -107,10 +111,10 @@ def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None
         (GOOD | {"choices": []}, "choices must be 2 to 26 options, not 0"),
         (GOOD | {"choices": ["x"] * 27}, "choices must be 2 to 26 options, not 27"),
         (GOOD | {"finish_reason": "done"}, "finish_reason is 'done'"),
-        (GOOD | {"kind": "integer"}, None),
-        (GOOD | {"kind": "integer", "reference": "half"}, "reference 'half' is not an integer"),
-        (GOOD | {"kind": "choice", "reference": "7"}, "reference '7' is not one of the choice letters"),
-        (GOOD | {"reference": " "}, "the reference is empty"),
+        (OTHER | {"kind": "integer"}, None),
+        (OTHER | {"kind": "integer", "reference": "half"}, "reference 'half' is not an integer"),
+        (OTHER | {"kind": "choice", "reference": "7"}, "reference '7' is not one of the choice letters"),
+        (OTHER | {"reference": " "}, "the reference is empty"),
     ],
 )
 def test_malformed_lines_are_named_and_the_rest_is_scored(tmp_path: Path, line: object, reason: str | None) -> None:

@@ -1,5 +1,6 @@
-"""Answers brought to the form in which they are compared."""
+"""Answers brought to the form in which they are compared, and the names that stand before them (`x =`, `m+n =`)."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,9 +17,44 @@ from answer_grader.answers.types import (
     SetOperator,
     variable_name,
 )
-from answer_grader.answers.value_names import names_value
-from answer_grader.expressions.nodes import Matrix, Node, PlusMinus, contains
-from answer_grader.expressions.plus_minus import expand_plus_minus
+from answer_grader.expressions.nodes import Matrix, Node, PlusMinus, contains, expand_plus_minus
+
+_SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
+_LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
+_LETTERS = rf"(?:{_LETTER}|[A-Z]{{2,3}})"
+_ACCENTED = r"\\(?:vec|hat|bar|overline|overrightarrow)\{?[A-Za-z]+\}?"
+_FUNCTION = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|det|max|min|lim)"
+_NAMES = (
+    _LETTER,
+    rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
+    rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
+    rf"\\frac\{{{_LETTERS}\}}\{{{_LETTERS}\}}|{_LETTERS}[/:]{_LETTERS}",
+    rf"\\frac\{{(?:d|\\partial)(?:{_LETTER})?\}}\{{(?:d|\\partial){_LETTER}\}}(?:\(.*\))?",
+    r"m?\\(?:angle|measuredangle|triangle|widehat)\{?[A-Za-z]+\}?",
+    _ACCENTED,
+    rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",
+    r"\|[A-Za-z]+\||\[[A-Z]+\]",  # |AB|, [ABC]
+    r"[A-Za-z][A-Za-z ]+",
+)
+_NAME = re.compile("|".join(f"(?:{pattern})" for pattern in _NAMES))
+_LONGEST = 60
+
+
+def names_value(source: str) -> bool:
+    """Whether a left side only names what it is equal to. `source` is without spaces."""
+    return len(source) <= _LONGEST and _NAME.fullmatch(source) is not None
+
+
+def names_quantity(source: str) -> bool:
+    """Whether it names one quantity: as `names_value`, but no sum or product of variables, which makes an equation."""
+    outside = re.sub(r"\{[^{}]*\}|\([^()]*\)", "", source)
+    return names_value(source) and not re.search(r"[+*-]|^[a-z]{2,}$", outside)
+
+
+def names_variable(source: str) -> bool:
+    """Whether it is one letter, or a function of one letter: what a formula is given for."""
+    argument = r"(?:\^\{?-1\}?)?(?:\([A-Za-z](?:,[A-Za-z])*\))?"
+    return re.fullmatch(rf"{_LETTER}{argument}|{_ACCENTED}", source) is not None
 
 
 def canonical(answer: Answer) -> Answer:

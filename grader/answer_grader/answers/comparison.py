@@ -4,13 +4,22 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import permutations
 
-from answer_grader.answers.canonical_form import are_named, canonical, is_several, items_of, matrix_of, stated_value
-from answer_grader.answers.dates_and_times import minutes_after_midnight
+from answer_grader.answers.canonical_form import (
+    are_named,
+    canonical,
+    is_several,
+    items_of,
+    matrix_of,
+    names_quantity,
+    names_value,
+    names_variable,
+    stated_value,
+)
 from answer_grader.answers.equations import reversed_relation, same_solutions
-from answer_grader.answers.factoring import factor_count, has_common_divisor, is_expanded
+from answer_grader.answers.notations import minutes_after_midnight
 from answer_grader.answers.quantity_comparison import same_quantity
 from answer_grader.answers.real_sets import is_real_set, same_real_set
-from answer_grader.answers.requested_format import RequestedFormat
+from answer_grader.answers.requested_format import RequestedFormat, factor_count, has_common_divisor, is_expanded
 from answer_grader.answers.types import (
     Answer,
     AnswerList,
@@ -28,7 +37,6 @@ from answer_grader.answers.types import (
     Words,
     variable_name,
 )
-from answer_grader.answers.value_names import names_quantity, names_value, names_variable
 from answer_grader.answers.vectors import as_vector
 from answer_grader.answers.words import sentence_states
 from answer_grader.expressions.equality import equal, exact_value

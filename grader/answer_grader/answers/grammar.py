@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from answer_grader.answers.based_numerals import parse_based_numeral
-from answer_grader.answers.dates_and_times import parse_date, parse_time_of_day
-from answer_grader.answers.negations import is_hedged_clause, is_negation
+from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
 from answer_grader.answers.token_lists import closing_index, split_tokens, strip_punctuation, text_of
 from answer_grader.answers.types import (
@@ -24,12 +22,13 @@ from answer_grader.answers.types import (
     Words,
 )
 from answer_grader.answers.vectors import parse_combination, parse_transposed
-from answer_grader.answers.words import parse_words, unparsed
+from answer_grader.answers.words import is_hedged_clause, is_negation, parse_words, unparsed
 from answer_grader.bounds import TooComplex
+from answer_grader.expressions.equality import equal
 from answer_grader.expressions.grammar import NotAnExpression, Parser
+from answer_grader.expressions.nodes import Matrix, symbols
 from answer_grader.expressions.normalization import normalize
-from answer_grader.expressions.tokens import Token, TokenKind, tokenize
-from answer_grader.expressions.vocabulary import FUNCTIONS, is_mathematics
+from answer_grader.expressions.tokens import FUNCTIONS, Token, TokenKind, is_mathematics, tokenize
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
@@ -186,6 +185,9 @@ def _parse_side(tokens: list[Token]) -> Answer:
         bracketed = _parse_bracketed(tokens)
         if bracketed is not None:
             return bracketed
+    aside = _value_with_aside(tokens)
+    if aside is not None:
+        return aside
     text = text_of(tokens)
     vector = parse_transposed(tokens, _parse_bracketed) or _parse_combination(tokens)
     if vector is not None:
@@ -200,6 +202,19 @@ def _parse_side(tokens: list[Token]) -> Answer:
     if _is_phrase(tokens):
         return parse_words(text)
     return unparsed(text)
+
+
+def _value_with_aside(tokens: list[Token]) -> Quantity | None:
+    r"""42 of `42\ (=6\cdot 7)`: a value, and in brackets the same value again."""
+    opening = next(
+        (at for at, token in enumerate(tokens[:-1]) if token.is_sign("(") and tokens[at + 1].is_sign("=")), 0
+    )
+    if not opening or closing_index(tokens[opening:]) != len(tokens) - opening - 1:
+        return None
+    value, repeated = _parse_side(tokens[:opening]), _parse_list(tokens[opening + 2 : -1])
+    if not isinstance(value, Quantity) or not isinstance(repeated, Quantity) or value.unit != repeated.unit:
+        return None
+    return value if equal(value.value, repeated.value) else None
 
 
 def _command_named(name: str) -> Callable[[Token], bool]:
@@ -259,8 +274,11 @@ def _parse_bracketed(tokens: list[Token]) -> Answer | None:
     if not parts or opening.is_command("langle"):
         return None
     content = _parse_list(inner)
-    # Brackets around a value belong to its expression and are read there.
-    return None if isinstance(content, Quantity) else content
+    if isinstance(content, Quantity):
+        if opening.is_sign("[") and not symbols(content.value) and not isinstance(content.value, Matrix):
+            return unparsed(text_of(tokens))  # `[42]` can be a list, an interval or a rounded number
+        return None  # other brackets around a value belong to its expression and are read there
+    return content
 
 
 def _parse_combination(tokens: list[Token]) -> Answer | None:

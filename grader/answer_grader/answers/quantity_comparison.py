@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from fractions import Fraction
 
-from answer_grader.answers.known_units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
 from answer_grader.answers.requested_format import RequestedFormat
 from answer_grader.answers.types import Quantity, Unit
+from answer_grader.answers.units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
 from answer_grader.expressions.nodes import Constant, Node, Number, Power, Product, Quotient, Symbol, contains
 
 SameValue = Callable[[Node, Node], bool]

@@ -49,7 +49,7 @@ def strip_punctuation(tokens: list[Token]) -> list[Token]:
     """Without quotation marks and final punctuation, and without braces around everything."""
     while True:
         before = len(tokens)
-        while tokens and tokens[-1].is_sign(".", ",", ";", ":", '"', "`", "?"):
+        while tokens and tokens[-1].is_sign(".", ",", ";", ":", '"', "`"):
             tokens = tokens[:-1]
         while tokens and tokens[0].is_sign('"', "`", ",", ";", ":"):
             tokens = tokens[1:]

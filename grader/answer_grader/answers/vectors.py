@@ -17,9 +17,9 @@ from answer_grader.expressions.nodes import (
     Sum,
     Symbol,
     children,
+    expand_plus_minus,
     replaced,
 )
-from answer_grader.expressions.plus_minus import expand_plus_minus
 from answer_grader.expressions.tokens import Token, TokenKind
 
 _ZERO = Number(Fraction(0))

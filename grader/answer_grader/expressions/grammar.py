@@ -51,14 +51,15 @@ from answer_grader.expressions.nodes import (
     replaced,
     times,
 )
-from answer_grader.expressions.tokens import Token, TokenKind
-from answer_grader.expressions.vocabulary import (
+from answer_grader.expressions.tokens import (
     CONSTANT_LETTERS,
     CONSTANTS,
     FUNCTIONS,
     GREEK,
     SYNONYMS,
     UNITS_OF_TWO_OR_THREE_LETTERS,
+    Token,
+    TokenKind,
     is_mathematics,
     is_product,
     leading_function,

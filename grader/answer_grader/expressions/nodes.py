@@ -1,8 +1,11 @@
 """The expression tree."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
+
+from answer_grader.bounds import MAX_SIGNS, TooComplex
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,3 +179,34 @@ def contains(node: Node, target: type[Node] | Node) -> bool:
     """Whether a node of a type, or a given node, occurs in the tree."""
     matches = isinstance(node, target) if isinstance(target, type) else node == target
     return matches or any(contains(child, target) for child in children(node))
+
+
+def expand_plus_minus(node: Node) -> list[Node]:
+    r"""The expression with each choice of its signs; itself alone if it has none.
+
+    Signs are chosen independently, unless there is a `\mp` among them: then all go together.
+    """
+    signs = _signs(node)
+    if not signs:
+        return [node]
+    if len(signs) > MAX_SIGNS:
+        raise TooComplex("too many plus-minus signs")
+    if any(sign.inverted for sign in signs):
+        choices = [tuple(upper != sign.inverted for sign in signs) for upper in (True, False)]
+    else:
+        choices = list(product((True, False), repeat=len(signs)))
+    return [_choose(node, iter(choice)) for choice in choices]
+
+
+def _signs(node: Node) -> list[PlusMinus]:
+    own = [node] if isinstance(node, PlusMinus) else []
+    return own + [sign for child in children(node) for sign in _signs(child)]
+
+
+def _choose(node: Node, choice: Iterator[bool]) -> Node:
+    """Replaces the signs in the order in which `_signs` lists them."""
+    if isinstance(node, PlusMinus):
+        positive = next(choice)
+        inner = _choose(node.operand, choice)
+        return inner if positive else Negative(inner)
+    return with_children(node, lambda child: _choose(child, choice))

@@ -18,7 +18,8 @@ _UNICODE = {
     "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "⟨": r"\langle ", "⟩": r"\rangle ", "€": r"\euro ",
     "£": r"\pounds ", "¢": r"\cents ", "¥": r"\yen ", "₹": r"\rupee ", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}",
     "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅕": r"\frac{1}{5}", "⅛": r"\frac{1}{8}",
-    "→": r"\to ", "∖": r"\setminus ", "∣": "|",
+    "→": r"\to ", "⇒": r"\implies ", "∴": r"\therefore ", "✓": r"\checkmark ", "✔": r"\checkmark ",
+    "、": ", ", "∖": r"\setminus ", "∣": "|",
 }  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
@@ -28,12 +29,33 @@ _FROM = r"(?<![\w)\]}])(?:\{\s?\}\s?)?%s\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
 _CHOSEN = r"_\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
 _LETTER = r"\s*(?:%s|\\(?:mathrm|text)\s*\{\s*%s\s*\})\s*"
 
+SWITCHES = (
+    r"\\(?:displaystyle|textstyle|scriptstyle|scriptscriptstyle|tiny|scriptsize|footnotesize|small|normalsize|large|Large|"
+    r"LARGE|huge|Huge|rm|bf|it|sf|tt|sc|sl|(?:rm|sf|tt)family|(?:bf|md)series|(?:it|sl|sc|up)shape)(?![A-Za-z])"
+)
+"""Sizes and faces that hold until they are switched off."""
+COLOURS = r"\\(?:(?:text)?color|colorbox|fcolorbox\s*\{[^{}]*\})\s*\{[^{}]*\}"
+_LEADING = re.compile(r"\\(?:to|therefore|implies|(?:long|Long)?rightarrow|Rightarrow)(?![A-Za-z])")
+_EMPHASIS = re.compile(r"(\*{1,3}|__|`+)([^*_`]+)\1")
+_CHOSEN_FROM = re.compile(
+    r"(?<![\w\\}])C\s*(?:\(\s*(?P<n1>\d{1,6})\s*,\s*(?P<k1>\d{1,6})\s*\)|"
+    r"_\s*(?:\{(?P<n2>\d{1,6})\}|(?P<n3>\d))\s*\^\s*(?:\{(?P<k2>\d{1,6})\}|(?P<k3>\d))|"
+    r"\^\s*(?:\{(?P<k4>\d{1,6})\}|(?P<k5>\d))\s*_\s*(?:\{(?P<n4>\d{1,6})\}|(?P<n5>\d)))"
+)
+# Ideographs that count things, after a number at the end: they add a unit and no value.
+_COUNTER = re.compile(
+    r"(?<=[\d)}])\s*(?:\\(?:text|mathrm)\s*\{\s*)?[个個只人次种種名条件本张位枚颗支辆间棵](?:\s*\})?$"
+)
+_YUAN = re.compile(r"(?<=[\d)}])\s*(?:\\(?:text|mathrm)\s*\{\s*)?元(?:\s*\})?$")
+_METRES = re.compile(r"(\d[\d,]*\.\d+)\s*(m)([²³])")
+
 _SPELLINGS = (
     (r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]", r"\\\\ "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)\s*\.", " "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])", " "),
-    (r"\\(?:displaystyle|textstyle|scriptstyle|limits|nolimits|normalsize|large|Large|rm|bf|it|hfill)(?![A-Za-z])", " "),
+    (SWITCHES + r"|\\(?:limits|nolimits|hfill)(?![A-Za-z])", " "),
     (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
+    (r"\\frac\s*(\d)(\d{2,3})(?![\d.])", r"\\frac{\1}{\2}"),
     (r"\\[dt]binom(?![A-Za-z])", r"\\binom"),
     (r"\\(?:leqslant|leq|leqq)(?![A-Za-z])", r"\\le "),
     (r"\\(?:geqslant|geq|geqq)(?![A-Za-z])", r"\\ge "),
@@ -70,7 +92,7 @@ _SPELLINGS = (
     (r"\\imath(?![A-Za-z])", "i"),
     (r"\\jmath(?![A-Za-z])", "j"),
     (r"\\(?:[vh]space|vspace)\*?\{[^{}]*\}|\\phantom\{[^{}]*\}", " "),
-    (r"\\(?:text)?color\s*\{[^{}]*\}", ""),
+    (COLOURS, ""),
     (r"&\s*(?==)", ""),
     (r"\\(?:begin|end)\s*\{(?:aligned|align|gathered|split|equation|math|displaymath)\*?\}", " "),
 )  # fmt: skip
@@ -100,14 +122,16 @@ _FONT = re.compile(
 
 def normalize(text: str) -> str:
     """The same answer with one spelling for each construct."""
-    text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(text).strip())
-    text = _drop_delimiters(text)
+    text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(without_marks(text)).strip())
+    text = _drop_delimiters(text).strip()
+    text = re.sub(r"\s*\\checkmark\s*$", "", _LEADING.sub("", text, count=1) if _LEADING.match(text) else text)
     text = _GROUP_MARK.sub("", text)
     text = _DECIMAL_COMMA.sub(".", text)
     text = _THIN_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     text = _THIN_DECIMALS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
     for pattern, replacement in _COMPILED:
         text = pattern.sub(replacement, text)
+    text = _binomials(text)
     text = _CASES.sub(lambda match: match[1] if "=" in match[1] else match[0], text)  # a system of equations
     text = _plain_letters(_one_basis(text))
     text = re.sub(r"(?<!\\)\\!", "", text)
@@ -116,6 +140,33 @@ def normalize(text: str) -> str:
     text = re.sub(r"\s+", " ", text).strip()
     text = _OPTION_LABEL.sub("", text)
     return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
+
+
+def without_marks(text: str) -> str:
+    """Without emphasis around the whole, and without an ideographic full stop."""
+    text = text.strip()
+    if text.isascii():
+        return match[2] if (match := _EMPHASIS.fullmatch(text)) else text
+    text = text.rstrip("。").rstrip()
+    if match := _EMPHASIS.fullmatch(text):
+        text = match[2].rstrip("。")
+    text = _YUAN.sub(r"\\text{ yuan}", _COUNTER.sub("", text))
+    return _METRES.sub(r"\1\\text{ \2}\3", text) if _METRES.fullmatch(text) else text
+
+
+def _binomials(text: str) -> str:
+    """`C(10, 3)` and `C_{10}^{3}` as binomials, in a text without variables or other letters, where n is not below k."""
+    if "C" not in text:
+        return text
+
+    def binomial(match: re.Match[str]) -> str:
+        values = [int(value) for value in match.groups() if value]
+        n, k = values if match[0].lstrip("C ")[0] != "^" else reversed(values)
+        return rf"\binom{{{n}}}{{{k}}}" if n >= k else match[0]
+
+    found = _CHOSEN_FROM.sub(binomial, text)
+    plain = re.sub(r"\\(?:text|mathrm)\s*\{[^{}]*\}|\\[A-Za-z]+", " ", found)
+    return text if re.search(r"[A-Za-z]", plain) else found
 
 
 def without_fonts_and_spaces(normalized: str) -> str:
