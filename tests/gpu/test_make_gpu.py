@@ -64,7 +64,7 @@ def test_every_part_runs_on_a_cpu_and_writes_the_page(bare_python: Path, tmp_pat
         "tiny-qwen3.5, prefill of 64 tokens, question of 20, bank 200: added by read and transfer |",
         *("tiny-qwen3.5, batch 2, stair and capture: decoding over Native's |", "tiny-qwen3, batch 2, native: all |"),
         *("500 x 32, float32: chunked over whole |", "700 x 32, float32, chunked, 32 tokens: above the inputs |"),
-        "qwen3_5, stair, 4 responses of 48: memory, estimated over measured |",
+        "qwen3_5, stair, 4 responses of 48, all layers again: memory, estimated over measured |",
     ):
         assert f"\n| {figure}" in text
     assert text.count("- Left out: ") == 2 + flash + (0 if kernels else 1 + masses)
@@ -154,7 +154,7 @@ def measuring(
     try:
         assert process.stdout is not None
         for line in process.stdout:
-            if "qwen3, stair, 4 responses of 48: memory, estimated" in line:
+            if "qwen3, stair, 4 responses of 48, all layers again: memory, estimated" in line:
                 break
         (part,) = children(process.pid)
         yield process, part
@@ -192,7 +192,7 @@ def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Pa
     text = out.read_text(encoding="utf-8")
     assert "\n| loss | " in text
     assert re.search(r"\n\| training \| .* \| \*\*cut off\*\*: interrupted after \d+ s \| 0:\d\d \|\n", text)
-    assert "\n| qwen3, stair, 4 responses of 48: memory, estimated over measured |" in text
+    assert "\n| qwen3, stair, 4 responses of 48, all layers again: memory, estimated over measured |" in text
     assert "Unfinished" not in text
 
 
