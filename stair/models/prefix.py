@@ -46,17 +46,26 @@ class RecurrentPrefixLayer(LinearAttentionLayer):
 
     def __init__(self, convolution: Tensor, recurrence: Tensor) -> None:
         super().__init__()
-        super().update_conv_state(convolution)
-        super().update_recurrent_state(recurrence)
+        self.update_conv_state(convolution)
+        self.update_recurrent_state(recurrence)
+        self.filled = True
 
-    def update_conv_state(self, conv_states: Tensor, *_: Any, **__: Any) -> Tensor:
+    filled = False
+
+    def update_conv_state(self, conv_states: Tensor, *given: Any, **options: Any) -> Tensor:
         """Return the inputs of the convolution before the pass with the new ones behind them."""
+        if not self.filled:
+            states: Tensor = super().update_conv_state(conv_states, *given, **options)
+            return states
         before = self.conv_states[0]
         assert before is not None
         return torch.cat([before, conv_states], dim=-1)
 
-    def update_recurrent_state(self, recurrent_states: Tensor, *_: Any, **__: Any) -> Tensor:
+    def update_recurrent_state(self, recurrent_states: Tensor, *given: Any, **options: Any) -> Tensor:
         """Return the state behind the pass."""
+        if not self.filled:
+            states: Tensor = super().update_recurrent_state(recurrent_states, *given, **options)
+            return states
         return recurrent_states
 
 
