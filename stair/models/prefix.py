@@ -41,34 +41,6 @@ class PrefixLayer(DynamicLayer):
         return keys, values
 
 
-class RecurrentPrefixLayer(LinearAttentionLayer):
-    """A recurrent layer's states before those of a pass, which leaves them as they are, so that it can be computed again."""
-
-    def __init__(self, convolution: Tensor, recurrence: Tensor) -> None:
-        super().__init__()
-        self.update_conv_state(convolution)
-        self.update_recurrent_state(recurrence)
-        self.filled = True
-
-    filled = False
-
-    def update_conv_state(self, conv_states: Tensor, *given: Any, **options: Any) -> Tensor:
-        """Return the inputs of the convolution before the pass with the new ones behind them."""
-        if not self.filled:
-            states: Tensor = super().update_conv_state(conv_states, *given, **options)
-            return states
-        before = self.conv_states[0]
-        assert before is not None
-        return torch.cat([before, conv_states], dim=-1)
-
-    def update_recurrent_state(self, recurrent_states: Tensor, *given: Any, **options: Any) -> Tensor:
-        """Return the state behind the pass."""
-        if not self.filled:
-            states: Tensor = super().update_recurrent_state(recurrent_states, *given, **options)
-            return states
-        return recurrent_states
-
-
 @dataclass(frozen=True)
 class Prefix:
     """The states that `model` holds after `ids`, of every layer.
@@ -100,7 +72,7 @@ class Prefix:
     def nbytes(self) -> int:
         return sum(state.nbytes for pair in self.states if pair is not None for state in pair)
 
-    @torch.no_grad()
+    @torch.inference_mode()
     def extended(self, ids: Sequence[int]) -> Prefix:
         """Return the prefix of `ids`, which begin with those of this one. Only the further ids are computed.
 
@@ -146,7 +118,7 @@ class Prefix:
                 assert pair is not None
                 layers.append(PrefixLayer(*pair, grows))
             else:
-                layers.append(_recurrent(pair, rows, grows))
+                layers.append(_recurrent(pair, rows))
         return Cache(layers=layers)
 
 
@@ -162,16 +134,13 @@ def run(model: Any, ids: Tensor, cache: Cache, start: int) -> Tensor:
     return output
 
 
-def _recurrent(pair: tuple[Tensor, Tensor] | None, rows: int, grows: bool) -> LinearAttentionLayer:
-    """A recurrent layer's states for a pass; copies, because a pass of a layer that grows writes its own over them."""
-    if pair is None:
-        return LinearAttentionLayer()
-    convolution, recurrence = pair[0].expand(rows, -1, -1), pair[1].expand(rows, -1, -1, -1)
-    if not grows:
-        return RecurrentPrefixLayer(convolution, recurrence)
+def _recurrent(pair: tuple[Tensor, Tensor] | None, rows: int) -> LinearAttentionLayer:
+    """A recurrent layer's states for one pass, which writes its own over them: so they are copies."""
     layer = LinearAttentionLayer()
-    layer.update_conv_state(convolution)
-    layer.update_recurrent_state(recurrence)
+    if pair is not None:
+        convolution, recurrence = pair
+        layer.update_conv_state(convolution.expand(rows, -1, -1))
+        layer.update_recurrent_state(recurrence.expand(rows, -1, -1, -1))
     return layer
 
 

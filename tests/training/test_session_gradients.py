@@ -60,7 +60,7 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-def test_recomputation_and_reused_states_change_no_number(
+def test_recomputation_of_some_or_all_layers_changes_no_number(
     architecture: str,
     kind: str,
     dtype: torch.dtype,
@@ -71,16 +71,11 @@ def test_recomputation_and_reused_states_change_no_number(
 ) -> None:
     chosen = renderer if architecture == "qwen3" else thinking_renderer
     with student_of(small_model(architecture, dtype), kind, dtype) as student:
-        found = [
-            gradient_of(teacher_forcing(student, chosen, recomputed=n, reuse_history=reuse), session(chosen))
-            for n, reuse in ((0, None), (2, None), (3, None), (4, None), (0, True), (4, True))
-        ]
+        found = [gradient_of(teacher_forcing(student, chosen, recomputed=n), session(chosen)) for n in (0, 2, 3, 4)]
     loss, gradient = found[0]
-    for number, (again, again_gradient) in enumerate(found[1:]):
-        # Transformers computes the recurrence in FP32, in blocks that begin elsewhere behind reused states.
-        allowed = 1e-5 if architecture == "qwen3_5" and number >= 3 else bound
-        assert again == pytest.approx(loss, rel=allowed)
-        assert (again_gradient - gradient).norm() <= allowed * gradient.norm()
+    for again, again_gradient in found[1:]:
+        assert again == pytest.approx(loss, rel=bound)
+        assert (again_gradient - gradient).norm() <= bound * gradient.norm()
 
 
 def test_the_reference_has_the_controllers_smoothing(backbone: tuple[PreTrainedModel, Renderer]) -> None:
@@ -344,5 +339,4 @@ def test_earlier_text_is_processed_once_where_the_architecture_has_a_prefix(
         assert whole == prompts[0] + 2 * sum(prompts[1:])
         assert reused < 0.6 * whole
     else:
-        assert reused < 0.9 * whole
-        assert counted(model, renderer, "stair")[0] == whole
+        assert reused == whole

@@ -82,7 +82,7 @@ def session_operations(
     adapts: bool,
     recomputed: int = 0,
 ) -> dict[str, float]:
-    """Operations of a session of equal turns on a GPU by part, as `turn_operations`; the pass of T1 is the teacher's.
+    """Operations of a session of equal turns by part, as `turn_operations`; the pass of T1 is the teacher's.
 
     Args:
         prompt: tokens of a problem.
@@ -95,13 +95,11 @@ def session_operations(
         parts["teacher"] = sum(pass_operations(config, Span(0, prompt + response)))
     for turn in range(1, TURNS):
         history = turn * (prompt + visible)
-        behind = Span(history, prompt + response)
-        student = Span(0, history + prompt + response) if adapts else behind
+        whole = Span(0, history + prompt + response)
+        # Where every layer attends in full, the native keys and values of earlier text are kept.
+        behind = Span(history, prompt + response) if len(facts.full_attention_layers) == facts.layers else whole
+        student = whole if adapts else behind
         found = turn_operations(config, behind, student, response, layers=layers, adapts=adapts, recomputed=recomputed)
-        if (
-            len(facts.full_attention_layers) < facts.layers
-        ):  # a hybrid computes the history's states in a pass of its own
-            found["teacher"] += sum(pass_operations(config, Span(history - prompt - visible, prompt + visible)))
         parts = {part: parts.get(part, 0.0) + operations for part, operations in found.items()}
     return parts
 

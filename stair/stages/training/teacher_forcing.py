@@ -80,9 +80,8 @@ class TeacherForcing:
     Args:
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether later turns reuse the native states of earlier text; the student does if no adapter changes them.
-            None: yes, but hybrids on a GPU alone. Their recurrence is computed in blocks, which then begin elsewhere, and a CPU
-            keeps the bits of whole texts.
+        reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
+            attention and, for the student, no adapter changes them.
         recomputed: first decoder layers that run again in the backward pass; None: as many as a turn needs on a GPU, and all on
             a CPU, whose free memory says little.
         timer: entered around each part of the work, with its name.
@@ -92,7 +91,7 @@ class TeacherForcing:
     renderer: Renderer
     cross_entropy: float = 1.0
     kl: float = 1.0
-    reuse_history: bool | None = None
+    reuse_history: bool = True
     recomputed: int | None = 0
     timer: Timer = lambda part: nullcontext()
 
@@ -164,9 +163,7 @@ class _Session:
         self.facts = describe(self.config)
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
-        self.cuts = Prefix.can_be_cut(self.facts)
-        reuse = forcing.reuse_history
-        reuse = self.cuts or forcing.device.type == "cuda" if reuse is None else reuse
+        reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
         self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
         self.operations = 0.0
@@ -195,8 +192,8 @@ class _Session:
         if self.bank is not None:
             beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
             self.beyond_context += sum(beyond)
+        known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
         with forcing.timer("teacher"), student.native():
-            known = self._known(ids[0].tolist(), span[0])
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
         native, known = known, 0 if student.adapts else known
@@ -207,12 +204,8 @@ class _Session:
         self.operations += sum(operations.values())
         positions, segment = torch.arange(known, ids.shape[1])[None], None
         # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        # A hybrid's keys and values are few.
         turn_sizes = Turn(
-            known if self.cuts else 0,
-            len(prompt) - known,
-            len(turn.response_ids),
-            0 if self.bank is None else self.bank.tokens,
+            known, len(prompt) - known, len(turn.response_ids), 0 if self.bank is None else self.bank.tokens
         )
         recomputed = forcing.layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
         with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
@@ -241,32 +234,17 @@ class _Session:
         prompt = self.forcing.renderer.prompt_ids(self.history, turn.user)
         return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.forcing.device)
 
-    def _known(self, ids: list[int], end: int) -> int:
-        """The leading tokens, at most `end`, whose native states are there. A hybrid computes those of the history here."""
-        if self.native is None:
-            return 0
-        before = self.native.common_tokens(ids, end)
-        if self.cuts:
-            return before
-        if before < len(self.native.ids):  # the history begins in another way than the last one
-            self.native, before = Prefix.empty(self.model), 0
-        self.operations += sum(pass_operations(self.config, Span(before, end - before)))
-        self.native = self.native.extended(ids[:end])
-        return end
-
     def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
-        if self.native is None or not self.cuts:
-            return self._student_hidden(ids, start, known)
+        if self.native is None:
+            return last_hidden(self.model, ids, start)
         cache = self.native.cut(known).growing_cache()
         hidden = last_hidden(self.model, ids, start, cache)
         self.native = self.native.replaced(ids[0].tolist(), cache)
         return hidden
 
     def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
-        if self.native is None or not known:
-            return last_hidden(self.model, ids, start)
-        prefix = self.native.cut(known) if self.cuts else self.native
-        return last_hidden(self.model, ids, start, prefix.cache(1))
+        prefix = self.native.cut(known).cache(1) if self.native is not None and known else None
+        return last_hidden(self.model, ids, start, prefix)
 
     def _captured(
         self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
