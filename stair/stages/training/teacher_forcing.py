@@ -197,17 +197,22 @@ class _Session:
             teacher = self._native_hidden(ids, len(prompt) - 1, known)
         # An adapter changes the history's states too.
         native, known = known, 0 if student.adapts else known
-        passes = (Span(start, ids.shape[1] - start) for start in (native, known))
+        teacher_span, student_span = (Span(start, ids.shape[1] - start) for start in (native, known))
         operations = turn_operations(
-            self.config, *passes, len(turn.response_ids), layers=student.layers, adapts=student.adapts
+            self.config,
+            teacher_span,
+            student_span,
+            len(turn.response_ids),
+            layers=student.layers,
+            adapts=student.adapts,
         )
         self.operations += sum(operations.values())
         positions, segment = torch.arange(known, ids.shape[1])[None], None
+        recomputed = forcing.recomputed
+        if recomputed is None:
+            entries = 0 if self.bank is None else self.bank.tokens
+            recomputed = forcing.layers_to_recompute(Turn(known, len(prompt) - known, len(turn.response_ids), entries))
         # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        turn_sizes = Turn(
-            known, len(prompt) - known, len(turn.response_ids), 0 if self.bank is None else self.bank.tokens
-        )
-        recomputed = forcing.layers_to_recompute(turn_sizes) if forcing.recomputed is None else forcing.recomputed
         with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
             with forcing.timer("student forward"):
                 if self.bank is not None and not last:
