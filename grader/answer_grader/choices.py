@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
+from answer_grader.bounds import MAX_ANSWER_CHARACTERS
 from answer_grader.expressions.normalization import COLOURS, SWITCHES
 
 _STYLE = (
@@ -47,9 +48,9 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
     letter may be followed by that option's own text (`C) 42 m/s`).
     """
     letters = "ABCD" if choices is None else "".join(chr(ord("A") + index) for index in range(len(choices)))
-    expected = choice_letter(reference, letters)
+    expected = choice_letter(reference, letters) if len(reference) <= MAX_ANSWER_CHARACTERS else None
     if expected is None:
-        raise ValueError(f"reference {reference!r} is not one of the choice letters {letters}")
+        raise ValueError(f"reference {reference[:40]!r} is not one of the choice letters {letters}")
     named = _NAMED.fullmatch(one_line_text(answer))
     if choice_letter(named[1] if named else answer, letters) == expected:
         return True

@@ -41,7 +41,7 @@ def parse(text: str, *_: object, **__: object) -> list[Parsed]:
 def verify(
     reference: str | list[Parsed], response: str | list[Parsed], *_: object, problem: str | None = None, **__: object
 ) -> bool:
-    """Whether a response has the reference's answer, in math-verify's order of arguments. It never raises.
+    """Whether a response has the reference's answer, in math-verify's order of arguments.
 
     Both may be texts or results of `parse`. An empty one is never correct. math-verify's further arguments
     (`float_rounding`, `strict`, `timeout_seconds` and others) are accepted and have no effect.

@@ -1,5 +1,6 @@
 """Whether an extracted answer counts as correct, by kind, and by which rule."""
 
+import re
 from fractions import Fraction
 from string import ascii_uppercase
 
@@ -16,6 +17,9 @@ from answer_grader.expressions.equality import equal, exact_value
 from answer_grader.expressions.nodes import Negative, Node, Number, PlusMinus, contains, symbols
 from answer_grader.expressions.normalization import plain_text
 from answer_grader.extraction import last_boxed
+
+_POINT_C = re.compile(r"C\s*\(\s*\d+\s*,\s*\d+\s*\)")
+"""A reference that can be a point; in an answer it can also be a binomial."""
 
 Match = tuple[bool, str]
 """Whether the answer counts as correct, and the rule that decided."""
@@ -38,6 +42,8 @@ def equivalent(answer: str, reference: str, problem: str | None = None) -> Match
     stated = plain_text(answer)
     if stated == plain_text(reference):
         return True, "the same text"
+    if _POINT_C.fullmatch(reference.strip()):
+        return False, "another text than the point"
     requested = RequestedFormat.from_problem(problem)
     if requested.repeats_formula(stated) and unified_spelling(stated) != unified_spelling(plain_text(reference)):
         return REPEATED

@@ -80,11 +80,18 @@ REFUSED = {
         "math 720": ["C(10,3)"],
         "math 0": ["C(3,10)", "C_3^{10}"],
         "math 120": ["B(10,3)", "(10,3)"],
+        "math C(4,1)": ["C(4,3)", "4"],
         "math C_1^2 + 1": ["C_1^2 + C_2^2"],
     },
     "square metres": {r"math 1000.99\text{ m}": ["1000.99 m²"], r"math 1000.99\text{ cm}^2": ["1,000.99m²"]},
     "an aside": {"math 42": [r"42\ (=6\cdot 8)"], "integer 42": [r"42\ (=6\cdot 8)"], "math 48": [r"42\ (=6\cdot 8)"]},
     "digits after a fraction": {"math 81": [r"\frac919"], r"math \frac{91}{9}": [r"\frac919"]},
+    "number words behind a number": {
+        "integer 7": [r"7\text{ halves}", r"7\text{ approximately}", r"7\text{ out of ten}"],
+        "math 7": [r"\text{seven twentieths}", r"\text{seven point five}", r"7\text{ (guess)}"],
+        "integer 5": [r"5\text{ crore}", r"5\text{ root two}", r"5\text{ pi}"],
+    },
+    "a remainder that is not taken": {"math 7": [r"7 \bmod 4"], "math 1024": [r"2^{10} \bmod 1000"]},
     "doubt": {"integer 7": ["7?", "7 ?", "?"], "math 7": ["7?", "x=7?"], "choice C": ["C?"]},
     "brackets": {
         "integer 42": ["[42]", r"\left[42\right]"],

@@ -176,3 +176,8 @@ def test_a_worker_beyond_its_limits_gives_a_timeout_and_the_rest_is_scored() -> 
 def test_a_worker_that_crashes_is_an_error_and_no_verdict() -> None:
     with pytest.raises(RuntimeError, match="'crash'"):
         grade_many([Item(r"\boxed{crash}", "3", "math")], workers=1)
+
+
+def test_a_long_choice_reference_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="is not one of the choice letters"):
+        grade(r"\boxed{C}", r"\boxed{" * 8000 + "C" + "}" * 8000, "choice")

@@ -100,7 +100,7 @@ def _remove_damaged_records(folder: Path) -> None:
         try:
             MetadataRecord.model_validate_json(record.read_bytes())
         except ValueError as error:
-            record.unlink()
+            record.unlink(missing_ok=True)
             print(
                 f"stair: removed Snakemake's record of {name}, which is damaged ({type(error).__name__})",
                 file=sys.stderr,

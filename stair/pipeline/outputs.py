@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import urlsafe_b64decode
+from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
@@ -96,7 +96,12 @@ def snakemake_records(folder: Path) -> Iterator[tuple[Path, str]]:
     for record in filter(Path.is_file, (folder / RECORDS).rglob("*")):
         # A record's name is the output's in base64; a long one is cut into folders that begin with @.
         parts = record.relative_to(folder / RECORDS).parts
-        yield record, urlsafe_b64decode("".join(part.removeprefix("@") for part in parts)).decode()
+        encoded = "".join(part.removeprefix("@") for part in parts)
+        try:
+            name = b64decode(encoded, altchars=b"-_", validate=True).decode()
+        except ValueError:  # a file of a file manager or file system
+            continue
+        yield record, name
 
 
 def is_output(name: str) -> bool:

@@ -4,7 +4,7 @@ The file is created exclusively (by a hard link to a finished file, or by exclus
 network file systems support. It names the holder, which renews its time. A lease of this machine is dead if its process
 does not run; a lease of another machine is dead if it has not been renewed for some minutes. A new holder replaces a dead
 lease. If a living process loses its lease (after it slept for minutes), nothing is damaged: writers share no file, and the
-process ends at its next write.
+process ends at its next write, a driver at its next renewal.
 """
 
 from __future__ import annotations
@@ -190,7 +190,13 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(_RENEWAL_SECONDS):
-            if not self._holds():
+            try:
+                held = self._path.read_text(encoding="utf-8") == self._text
+            except FileNotFoundError:
+                held = False
+            except (OSError, ValueError):  # a failure to read says nothing about the holder
+                continue
+            if not held:
                 self._lost = True
                 self._when_lost()
                 return

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from answer_grader.answers.token_lists import closing_index
 from answer_grader.answers.types import Unit
-from answer_grader.answers.words import is_negation
+from answer_grader.answers.words import is_negation, leading_number, ordinal_word
 from answer_grader.expressions.tokens import Token, TokenKind
 
 
@@ -167,12 +167,23 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_FILLERS = _words("of the a an in total exactly each only approximately about")
+_FILLERS = _words("of the a an in total exactly each only")
 _NO_UNIT = _words(
     "or and to more less least most at than over under above below between from through until if when where for "
     "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
-    "but maybe possibly unless left right true unlikely unknown"
+    "but maybe possibly unless left right true unlikely unknown about approximately approx roughly guess uncertain "
+    "negative point root pi infinity lakh crore mil bn"
 )
+
+
+def _is_number_word(word: str) -> bool:
+    """`five`, `tenths`, `half`: beside a number they change it."""
+    part = word.rpartition("-")[2].removesuffix("s")
+    return part in ("half", "halve", "hundredth", "thousandth", "millionth", "trillionth") or (
+        (word.endswith("s") and ordinal_word(part) is not None) or leading_number([word]) is not None
+    )
+
+
 _DIMENSION_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
 _IRREGULAR = {"people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman"}
 _IRREGULAR |= {"mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die"}
@@ -294,6 +305,7 @@ class _UnitPhraseParser:
             return self._temperature() or named if named == DEGREE else named
         if (
             token.text.lower() in _NO_UNIT
+            or _is_number_word(token.text.lower())
             or is_negation(token.text)
             or (len(token.text) == 1 and token.kind is TokenKind.LETTERS)
         ):
@@ -348,12 +360,10 @@ def singular(word: str) -> str:
 
 
 def _modulus(tokens: list[Token]) -> Fraction | None:
-    r"""7 for `\pmod{7}`, `\bmod 7`, `(mod 7)`."""
+    r"""7 for `\pmod{7}`, `(mod 7)`; `17 \bmod 7` is an operation, which is not read."""
     meaningful = [token for token in tokens if not token.is_sign("(", ")", "{", "}")]
-    if (
-        len(meaningful) == 2
-        and meaningful[0].text.lower() in ("pmod", "bmod", "mod")
-        and meaningful[1].value is not None
-    ):
+    if len(meaningful) != 2 or meaningful[1].value is None:
+        return None
+    if meaningful[0].is_command("pmod") or (meaningful[0].text.lower() == "mod" and tokens[0].is_sign("(")):
         return meaningful[1].value
     return None

@@ -95,9 +95,15 @@ def session_operations(
         parts["teacher"] = sum(pass_operations(config, Span(0, prompt + response)))
     for turn in range(1, TURNS):
         history = turn * (prompt + visible)
+        # The native states of T1's text exist where T1 had a native pass.
+        known = history if turn > 1 or reads else 0
         whole = Span(0, history + prompt + response)
         # Where every layer attends in full, the native keys and values of earlier text are kept.
-        behind = Span(history, prompt + response) if len(facts.full_attention_layers) == facts.layers else whole
+        behind = (
+            Span(known, history - known + prompt + response)
+            if len(facts.full_attention_layers) == facts.layers
+            else whole
+        )
         student = whole if adapts else behind
         found = turn_operations(config, behind, student, response, layers=layers, adapts=adapts, recomputed=recomputed)
         parts = {part: parts.get(part, 0.0) + operations for part, operations in found.items()}
