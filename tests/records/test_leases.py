@@ -185,7 +185,13 @@ def test_a_lease_is_renewed_and_its_loss_noticed(tmp_path: Path, monkeypatch: py
         wait_until(lambda: path.stat().st_mtime > 0)
         lease.check()
         mine = path.read_text()
-        path.write_text(mine.replace("shard", "other"))
+        aside = tmp_path / "aside"
+        aside.symlink_to(tmp_path)
+        aside.replace(path)  # a folder, which cannot be read
+        time.sleep(0.3)
+        assert not lease._lost, "a failure to read says nothing about the holder"
+        aside.write_text(mine.replace("shard", "other"))
+        aside.replace(path)
         wait_until(lambda: lease._lost)
         with pytest.raises(HeldError, match="another process replaced"):
             lease.check()
