@@ -110,7 +110,8 @@ def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
 
 def _message(text: str) -> str:
     """The line of Snakemake's error output that explains it."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = text.partition("\nWildcards:")[0]  # a failed function of a rule's inputs has its wildcards after the error
+    lines = [line.strip() for line in told.splitlines() if line.strip()]
     kept = [line for line in lines if not re.match(r"(File .*, line \d+|Traceback|host:|Building DAG)", line)]
     named = [re.sub(r"^\w*(Error|Exception)( in file .*?, line \d+)?:\s*", "", line) for line in kept]
     return next((line for line in reversed(named) if line), "Snakemake ended without a message")
