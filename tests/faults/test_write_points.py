@@ -88,7 +88,7 @@ def whole(study: Study) -> Callable[[Path], None]:
 
 
 def outputs(folder: Path) -> dict[str, Any]:
-    """Everything that lies in a finished folder, but for the time of sealing."""
+    """Everything that lies in a finished folder, but for the time of sealing and the checksum that covers it."""
     remove_leftovers(folder)
     found: dict[str, Any] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -96,7 +96,7 @@ def outputs(folder: Path) -> dict[str, Any]:
         if name.startswith("progress"):
             continue
         if name.endswith("manifest.json"):
-            found[name] = json.loads(path.read_text()) | {"sealed": None}
+            found[name] = json.loads(path.read_text()) | {"sealed": None, "sha256": None}
         elif "/log/" in name:  # which attempt wrote a record decides its file and place, not what it is
             found["log"] = sorted(WorkLog(path.parent).lines())
         else:

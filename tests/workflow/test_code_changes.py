@@ -72,7 +72,7 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
         ("answer_grader/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
         ("answer_grader/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
         ("answer_grader/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/paper/tables/turns.py", "Mean averages", "The mean averages", ALL_TABLES),
+        ("stair/paper/tables/accuracy.py", "Mean averages", "The mean averages", ALL_TABLES),
         ("stair/paper/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
         (
             *("stair/paper/figures/training.py", "Updates", "Update"),
@@ -113,7 +113,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
     tables = {name for name in ALL_TABLES if name.startswith("table ")}
     for file, before, after, target, expected in (
         ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", set()),
-        ("stair/paper/tables/turns.py", "Mean averages", "The mean averages", "tables", tables),
+        ("stair/paper/tables/accuracy.py", "Mean averages", "The mean averages", "tables", tables),
         ("stair/paper/figures/style.py", *COLOUR, "figures", ALL_FIGURES),
         ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
     ):
