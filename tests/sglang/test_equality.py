@@ -222,8 +222,11 @@ def test_a_full_cache_changes_no_response(engine: SGLangEngine, undisturbed: dic
         assert engine._width == 5
     assert sum(completion.usage.response_tokens for completion in expected.values()) > 1000
     with at_a_time(engine, 16):
-        assert ran(engine, long) == expected
-        assert engine._width < 16
+        for _ in range(4):  # how many grow at once depends on the server's pace
+            assert ran(engine, long) == expected
+            if engine._width < 16:
+                return
+    pytest.fail("the cache was never full")
 
 
 def test_a_server_whose_scheduler_is_killed_ends_the_run_and_leaves_no_process(
