@@ -137,7 +137,7 @@ def names_option(answer: str, letter: str, options: Mapping[str, str], same: Sam
         if label and text and label.upper() in options and same(text, options[label.upper()]):
             return label.upper() == letter
         if label and text and label.upper() == letter and not any(same(text, option) for option in options.values()):
-            return same(answer, letter)  # `C only`: what stands beside the letter is no option
+            return same(answer, letter)  # `C only`: the text beside the letter is no option
     labelled = behind is not None or (before is not None and not before[3].isspace())
     return not labelled and [name for name, text in options.items() if same(answer, text)] == [letter]
 

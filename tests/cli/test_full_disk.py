@@ -68,7 +68,7 @@ with naming(Path("controllers/stair")):
 
 
 def test_safetensors_on_a_full_disk_name_what_was_written(tmp_path: Path) -> None:
-    """A limit of files' sizes stands for the disk: the library's error has its number in the text alone."""
+    """A limit of file sizes takes the place of a full disk: the library's error has its number in the text alone."""
     done = subprocess.run([sys.executable, "-c", WRITE], cwd=tmp_path, capture_output=True, text=True, check=False)
     line = done.stderr.splitlines()[-1]
     assert line.startswith("OSError: controllers/stair cannot be written (") and line.endswith(f": {MAKE_ROOM}")

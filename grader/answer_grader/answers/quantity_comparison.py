@@ -17,7 +17,7 @@ def same_quantity(answer: Quantity, reference: Quantity, requested: RequestedFor
     """Compares values in the unit that was asked for. `same` compares the bare values.
 
     A unit may be left out; a wrong one may not be given. The rules for percent and angles are those of
-    rules.md, in the order in which they stand there.
+    rules.md, in the order of that page.
     """
     answer, reference = _with_bare_unit(answer, reference), _with_bare_unit(reference, answer)
     stated, expected = answer.unit, reference.unit

@@ -1,4 +1,4 @@
-"""Answers in words: numbers, words that deny or doubt, and phrases that stand for mathematics."""
+"""Answers in words: numbers, denials, doubts, and phrases for mathematical objects."""
 
 import re
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ _DESCRIBING = (
     "extraneous undefined nonexistent inadmissible unattainable unreachable contradiction contradictory"
 )
 _AT_THE_VERB = frozenset(_DESCRIBING.split())
-"""Words that deny at the verb (`it cannot be`), and elsewhere may describe what is asked for (`invalid codes`)."""
+"""Words that deny a statement beside its verb (`it cannot be`), and elsewhere can be part of a description (`invalid codes`)."""
 _DENIALS, _DOUBTS = frozenset(_DENYING.split()), frozenset(_DOUBTING.split())
 
 
@@ -163,7 +163,7 @@ def unparsed(normalized: str) -> Words:
 
 
 def parse_words(text: str) -> Answer:
-    """The answer that a phrase stands for; a number if it is one in words."""
+    """The answer that a phrase names; a number if the phrase is a number in words."""
     spoken = re.sub(r"[.,;:!?()]", " ", text.casefold()).strip()
     spoken = re.sub(r"\s+", " ", spoken)
     for pattern, answer in _COMPILED:

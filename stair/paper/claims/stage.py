@@ -73,7 +73,7 @@ def _numbers(effect: Effect | Gap | None, unit: str) -> Line:
 
 
 def read_claim_lines(path: Path) -> list[Line]:
-    """The lines of claims.csv that stand for whole claims."""
+    """The lines of claims.csv for whole claims, without those of their parts."""
     with open(path, encoding="utf-8", newline="") as file:
         return [line for line in csv.DictReader(file) if not line["part"]]
 

@@ -103,7 +103,7 @@ def summary(compared: Sequence[Compared], structure: str = "", note: str | None 
 
 
 def structure_note(config: Config) -> str:
-    """One line on a run whose models or data stand for the paper's; empty for any other run."""
+    """One line on a run with stand-ins for the paper's models or data; empty for any other run."""
     foreign = stand_ins(config)
     more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
     reason = f"{foreign[0]}{more}" if foreign else ""

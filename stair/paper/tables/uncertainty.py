@@ -144,7 +144,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     values = []
     for row in every:
         values += _values(row, "", _DIFFERENCES)
-        # A noise floor stands beside effects, not beside the noise that it is made from.
+        # Effects have a noise floor; the noise itself has none.
         if row.condition not in again and (floor := floors.get(_place(row))) is not None:
             values.append(replace(values[-1], metric=f"{row.metric} {_FLOOR}", value=floor, unit="pp"))
     lines: dict[str, list[Line]] = {}

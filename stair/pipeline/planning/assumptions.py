@@ -43,7 +43,7 @@ ASSUMPTIONS: dict[str, Assumption] = {
     "small_start_seconds": Assumption(0.4, "s", "docs/tiny.md: a job of a small model"),
     "cpu_job_seconds": Assumption(6.0, "s", "default: imports, in a run with published models"),
     "small_cpu_job_seconds": Assumption(0.4, "s", "docs/tiny.md: the same in the tiny run"),
-    "grading_seconds": Assumption(0.01, "s/response", "grader/limits.md: 0.0026, and reading the rows"),
+    "grading_seconds": Assumption(0.01, "s/response", "default: grader/limits.md measures 0.0026 on short answers"),
     "problem_tokens": Assumption(150.0, "tokens", "default: a prompt without history"),
     "visible_share": Assumption(0.1, "of a response", "default: the part after </think>, which history shows"),
     "pool_records": Assumption(15_528.0, "records", "appendix C.1: 1,941 updates of eight sessions; without a table"),

@@ -283,7 +283,7 @@ class CostModel:
         return depth * (assumed("problem_tokens") + self.visible(model, response))
 
     def visible(self, model: str, tokens: float) -> float:
-        """The tokens of a response that history shows."""
+        """The tokens of the visible answer in a response, which enters the history."""
         return tokens * (assumed("visible_share") if self.config.models[model].thinking else 1.0)
 
     def flash(self, shape: Shape) -> bool:

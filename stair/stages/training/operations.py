@@ -86,7 +86,7 @@ def session_operations(
 
     Args:
         prompt: tokens of a problem.
-        visible: tokens of a response that history shows.
+        visible: tokens of the visible answer, which enters the history.
         reads: whether a bank is read, so that T1 has a pass.
     """
     facts = describe(config)

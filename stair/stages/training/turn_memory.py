@@ -109,7 +109,7 @@ def layers_to_recompute(config: Mapping[str, Any], turn: Turn, free: int, **size
     Args:
         config: the content of the model's config.json.
         turn: the turn, before the student's pass.
-        free: bytes of the device that are free before this pass.
+        free: free bytes of the device before this pass.
         sizes: further arguments of `turn_memory`.
     """
     layers = describe(config).layers
