@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Key, Positive, Share, Strict
+from stair.config.field_types import Count, Key, Natural, Positive, Share, Strict
 
 
 class Sampling(Strict):
@@ -15,7 +15,7 @@ class Sampling(Strict):
 
     temperature: float = Field(1.0, ge=0, description="Softmax temperature; 0 is greedy decoding.")
     top_p: Share = Field(1.0, description="Nucleus mass.")
-    top_k: int = Field(0, ge=0, description="How many of the most probable tokens stay; 0 keeps all.")
+    top_k: Natural = Field(0, description="How many of the most probable tokens stay; 0 keeps all.")
     min_p: float = Field(0.0, ge=0, lt=1, description="Least probability, as a share of the most probable token's.")
     presence_penalty: float = Field(0.0, description="Subtracted from the logits of generated tokens.")
     repetition_penalty: float = Field(1.0, gt=0, description="Divides positive logits of seen tokens.")
@@ -27,7 +27,7 @@ class SamplingChange(Strict):
 
     temperature: float | None = Field(None, ge=0)
     top_p: Share | None = None
-    top_k: int | None = Field(None, ge=0)
+    top_k: Natural | None = None
     min_p: float | None = Field(None, ge=0, lt=1)
     presence_penalty: float | None = None
     repetition_penalty: float | None = Field(None, gt=0)
@@ -47,8 +47,8 @@ class TinyBackbone(Strict):
     kv_heads: Width = Field(description="Key/value heads.")
     head_dim: Width = Field(description="Width of a head.")
     ffn: Width = Field(description="Width of the MLP.")
-    steps: Positive = Field(description="Training steps.")
-    batch_tokens: Positive = Field(le=10_000_000, description="Tokens in a training step.")
+    steps: Count = Field(description="Training steps.")
+    batch_tokens: Positive = Field(description="Tokens in a training step.")
     learning_rate: float = Field(gt=0, description="Peak learning rate of AdamW.")
     seeds: tuple[str, ...] = Field(
         strict=False,

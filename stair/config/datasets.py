@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.field_types import Identities, Key, Keys, Positive, Strict, Text, Texts
+from stair.config.field_types import Identities, Key, Keys, Natural, Positive, Strict, Text, Texts
 
 GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
 """The benchmarks for which problems can be generated (`tiny`), in the schemas of their files."""
@@ -103,7 +103,7 @@ class TrainingPool(Dataset):
     strip_suffixes: Texts = Field((), description="Fixed endings to remove from problem texts.")
     exclude_benchmarks: Keys = Field((), description="Benchmarks whose problems are not trained on.")
     exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
-    validation_problems: int = Field(ge=0, description="Problems held out for validation.")
+    validation_problems: Natural = Field(description="Problems held out for validation.")
     seed: Text = Field("validation", description="Names the split.")
 
     def excluded_for(self, model: str) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from stair.config.field_types import Positive, Share, Strict, Texts
+from stair.config.field_types import Count, Positive, Share, Strict, Texts
 from stair.config.sglang_arguments import decisive_arguments
 
 EngineName = Literal["transformers", "sglang"]
@@ -30,7 +30,9 @@ class TransformersEngine(Strict):
         "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
     )
     batch_width: Positive = Field(le=10_000, description="Rows of a decoding batch, always all computed.")
-    prefill_width: Positive = Field(1, description="Prompts that are processed together, padded to whole blocks.")
+    prefill_width: Positive = Field(
+        1, le=10_000, description="Prompts that are processed together, padded to whole blocks."
+    )
     prefill_chunk: Positive = Field(
         8192,
         multiple_of=64,  # Gated DeltaNet's own blocks
@@ -68,10 +70,12 @@ class SGLangEngine(Strict):
     attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
         "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
     )
-    tensor_parallel: Positive = Field(1, description="GPUs that share the model.")
+    tensor_parallel: Positive = Field(1, le=1000, description="GPUs that share the model.")
     memory_fraction: Share | None = Field(None, description="Share of GPU memory; null: SGLang decides.")
-    cache_tokens: Positive | None = Field(None, description="Tokens of the cache; null: SGLang decides.")
-    concurrency: Positive = Field(256, description="Requests that a job has under way. Changes no result.")
+    cache_tokens: Annotated[int, Field(ge=1, le=10**12)] | None = Field(
+        None, description="Tokens of the cache; null: SGLang decides."
+    )
+    concurrency: Count = Field(256, description="Requests that a job has under way. Changes no result.")
     start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
     stall_seconds: float = Field(300, gt=0, description="The longest time without a sign of life.")
     arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")

@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Key, Keys, Positive, Shards, Strict, Text, once
+from stair.config.field_types import Key, Keys, Natural, Positive, Shards, Strict, Text, once
 from stair.core import TURNS, ConditionName, ReadVariant
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Condition(Strict):
@@ -29,7 +31,7 @@ class Condition(Strict):
         description="What a test-time seed draws: reflector replaces the trained normals by fixed unit directions; values "
         "permutes the bank's values, by layer, K/V head and answer; keys stay. Null is nothing.",
     )
-    seed: int | None = Field(None, ge=0, description="The test-time seed of what is randomised.")
+    seed: Seed | None = Field(None, description="The test-time seed of what is randomised.")
     prefix: Positive | None = Field(
         None, description="The number of the bank's first entries that are readable; null: all."
     )
@@ -38,7 +40,7 @@ class Condition(Strict):
         description="The family of conditions that it belongs to: tables average those that differ by their seed alone. "
         "Null is a condition by itself.",
     )
-    seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(
+    seeds: tuple[Seed, ...] | None = Field(
         None,
         strict=False,
         exclude=True,
@@ -148,7 +150,7 @@ class MissingResponse(Strict):
     benchmark: Key = Field(description="The benchmark's key.")
     condition: Key = Field(description="The condition that generates the response.")
     session: Text = Field(description="The session; the shard that failed names it.")
-    sample: int = Field(ge=0, description="The trajectory, from 0.")
+    sample: Natural = Field(description="The trajectory, from 0.")
     turn: int = Field(ge=1, le=TURNS, description="The turn; all later turns of the trajectory are missing with it.")
     reason: Text = Field(description="The error, one line; the tables' notes give it.")
 

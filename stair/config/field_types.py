@@ -33,10 +33,17 @@ Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 
 
 Text = Annotated[str, Field(min_length=1)]
-Positive = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0, le=10_000_000)]
+Positive = Annotated[int, Field(ge=1, le=10_000_000)]
+"""A length or a number of rows. The bound refuses slips of the keyboard, before jobs start that would not end."""
+
+Count = Annotated[int, Field(ge=1, le=100_000)]
+"""How often something is made, each time by itself."""
+
 Share = Annotated[float, Field(gt=0, le=1)]
 Shards = Annotated[int, Field(ge=1, le=10_000)]
-Layers = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(strict=False, min_length=1), AfterValidator(once)]
+Layer = Annotated[int, Field(ge=0, lt=1000)]
+Layers = Annotated[tuple[Layer, ...], Field(strict=False, min_length=1), AfterValidator(once)]
 Keys = Annotated[tuple[Key, ...], Field(strict=False), AfterValidator(once)]
 Texts = Annotated[tuple[str, ...], Field(strict=False)]
 Identity = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]

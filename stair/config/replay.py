@@ -7,28 +7,28 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text
+from stair.config.field_types import Count, Key, Keys, Layers, Shards, Strict, Text
 from stair.config.replay_analysis import ReplayAnalysis
 
 
 class CrossedSizes(Strict):
     """A balanced design's size in each group."""
 
-    current_problems: Positive = Field(description="Current problems of a group.")
-    histories: Positive = Field(description="Histories of a group: sampled paths of its sessions.")
+    current_problems: Count = Field(description="Current problems of a group.")
+    histories: Count = Field(description="Histories of a group: sampled paths of its sessions.")
 
 
 class SourceSizes(Strict):
     """Where a group's histories come from."""
 
-    sessions: Positive = Field(description="Sessions that a group's histories come from.")
-    source_problems: Positive = Field(description="Distinct problems of these sessions' longest histories.")
+    sessions: Count = Field(description="Sessions that a group's histories come from.")
+    source_problems: Count = Field(description="Distinct problems of these sessions' longest histories.")
 
 
 class BlockSizes(SourceSizes):
     """Where a group's histories of the problem coverage come from."""
 
-    blocks: Positive = Field(description="Source blocks: histories joined, also through others, by a source problem.")
+    blocks: Count = Field(description="Source blocks: histories joined, also through others, by a source problem.")
 
 
 class ReplayGroup(Strict):
@@ -51,7 +51,7 @@ class Replay(Strict):
     shards: Shards = Field(1, description="Jobs that share one model's histories. Changes no result.")
     seed: Text = Field("replay", description="Names every choice and order of the design.")
     depth: Annotated[int, Field(ge=1, le=3)] = Field(3, description="Completed turns of the longest histories.")
-    batch_problems: Positive = Field(16, description="Current problems of a batch, which share one history.")
+    batch_problems: Count = Field(16, description="Current problems of a batch, which share one history.")
     history_coverage: CrossedSizes = Field(description="Few current problems with many histories.")
     problem_coverage: CrossedSizes = Field(description="More current problems, with some of its histories.")
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from stair.config.field_types import Positive, Strict, Text, once
+from stair.config.field_types import Count, Layer, Positive, Strict, Text, once
 
 REPLAY_PARTS = ("attention", "geometry", "read_prediction")
 """The parts of the analysis, a file each."""
@@ -18,7 +18,7 @@ Sizes = Annotated[tuple[Positive, ...], Field(strict=False, min_length=1), After
 class Whitening(Strict):
     """The second coordinate view of neighborhoods."""
 
-    dimension: Positive = Field(128, description="Dimensions of the Gaussian projection that is whitened.")
+    dimension: Count = Field(128, description="Dimensions of the Gaussian projection that is whitened.")
     rho: Annotated[float, Field(gt=0)] = Field(1e-3, description="The ridge, relative to the diagonal's mean.")
 
 
@@ -26,20 +26,18 @@ class ReplayAnalysis(Strict):
     """Statistics of the problem coverage at full depth (appendices A.2, A.3 and A.6)."""
 
     seed: Text = Field("replay-analysis", description="Names folds, projections, shuffles and resamples.")
-    reported_layer: Annotated[int, Field(ge=0)] = Field(19, description="The layer whose numbers the text gives.")
+    reported_layer: Layer = Field(19, description="The layer whose numbers the text gives.")
     neighborhoods: Sizes = Field(
         (8, 16, 32),
         description="Sizes of neighborhoods. The first is measured at every layer, all of them at the reported layer.",
     )
-    folds: Annotated[int, Field(ge=2)] = Field(4, description="Equal folds of a group's current problems.")
-    history_pairs: Annotated[int, Field(ge=2)] = Field(8, description="Pairs of histories, at evenly spaced lengths.")
-    shuffles: Positive = Field(20, description="Shuffles of anchors, over which the control is averaged.")
+    folds: Count = Field(4, ge=2, description="Equal folds of a group's current problems.")
+    history_pairs: Count = Field(8, ge=2, description="Pairs of histories, at evenly spaced lengths.")
+    shuffles: Count = Field(20, description="Shuffles of anchors, over which the control is averaged.")
     exclude_fixed_points: bool = Field(False, description="Whether no anchor may keep its own neighborhood.")
     whitening: Whitening = Field(Whitening(), description="Projection and ridge of the whitened coordinates.")
-    read_dimension: Positive = Field(64, description="Dimensions of the projection in the read prediction.")
-    resamples: Annotated[int, Field(ge=100)] = Field(
-        1000, description="Resamples of source blocks behind each interval."
-    )
+    read_dimension: Count = Field(64, description="Dimensions of the projection in the read prediction.")
+    resamples: Count = Field(1000, ge=100, description="Resamples of source blocks behind each interval.")
 
     def contradictions(self, problems: int) -> Iterator[str]:
         """Settings that a group of `problems` current problems cannot meet, as sentences without their key's place."""

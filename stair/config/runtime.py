@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from stair.config.field_types import Key, Keys, Positive, Strict, Text, once
+from stair.config.field_types import Count, Key, Keys, Natural, Positive, Strict, Text, once
 
 Variant = Literal["fast-serial", "fast-overlapped", "printed-serial", "printed-overlapped"]
 """How the bank is read (the fast path, or the equations as printed) and brought to the device."""
@@ -17,7 +17,7 @@ class ReducedSizes(Strict):
     """Sizes of a synthetic study on a CPU."""
 
     divisor: Positive = Field(32, description="Divides the lengths of banks and prompts, and the prefixes.")
-    histories: Positive = Field(2, description="Histories.")
+    histories: Count = Field(2, description="Histories.")
     tokens: Positive = Field(16, description="Decoded tokens.")
 
 
@@ -48,7 +48,7 @@ class Synthetic(Strict):
 class Growth(Strict):
     """A bank that grows by a segment a turn."""
 
-    turns: Positive = Field(description="Turns.")
+    turns: Count = Field(description="Turns.")
     entries: Positive = Field(description="Entries that each turn adds.")
 
 
@@ -60,15 +60,15 @@ class Runtime(Strict):
     condition: Key = Field("native", description="The condition whose saved T1 turns are the histories.")
     controller: Key = Field("stair", description="The controller that reads the bank; its kind is stair.")
     seed: Text = Field("runtime", description="Names the order of histories, from which the first ones are measured.")
-    histories: Positive = Field(16, description="Histories.")
-    longer_than: Annotated[int, Field(ge=0)] = Field(32_768, description="Entries that a history's bank must exceed.")
+    histories: Count = Field(16, description="Histories.")
+    longer_than: Natural = Field(32_768, description="Entries that a history's bank must exceed.")
     prefixes: Annotated[tuple[Positive, ...], Field(strict=False)] | Literal["quartiles"] = Field(
         (2048, 8192, 32_768),
         description="Lengths of the bank prefixes, a row each; `quartiles` takes those of the measured banks.",
     )
     tokens: Positive = Field(256, description="Tokens that every measurement decodes; end tokens are ignored.")
-    warmups: Annotated[int, Field(ge=0)] = Field(1, description="Repetitions before the timed ones.")
-    repetitions: Positive = Field(3, description="Timed repetitions of each history and row.")
+    warmups: Natural = Field(1, le=100_000, description="Repetitions before the timed ones.")
+    repetitions: Count = Field(3, description="Timed repetitions of each history and row.")
     variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = Field(
         ("fast-serial", "fast-overlapped", "printed-serial"),
         description="Reads and transfers; tables compare the first with the paper.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError, model_validator
 
-from stair.config.field_types import Positive, Strict, Text, Texts
+from stair.config.field_types import Natural, Positive, Strict, Text, Texts
 from stair.config.paths import anchored
 from stair.config.resolve import ConfigError, explained, read_yaml
 
@@ -19,8 +19,8 @@ class Partition(Strict):
     """The largest job that a partition accepts."""
 
     minutes: Positive = Field(description="The time limit of a job.")
-    mem_mb: Positive = Field(description="The memory of a node, in MB.")
-    gpus: int = Field(0, ge=0, description="The GPUs of a node.")
+    mem_mb: int = Field(ge=1, le=10**9, description="The memory of a node, in MB.")
+    gpus: Natural = Field(0, description="The GPUs of a node.")
     gpu_model: Text | None = Field(None, description="The name of the GPUs in Slurm's gres; null asks for any.")
 
 

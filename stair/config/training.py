@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Key, Keys, Layers, Positive, Shards, Strict, Text, Texts, once
+from stair.config.field_types import Count, Key, Keys, Layers, Natural, Positive, Shards, Strict, Text, Texts, once
 
 
 class MissingRollout(Strict):
@@ -66,14 +66,14 @@ CONTROLLER_FILES = {
 class Adapter(Strict):
     """Low-rank adaptation of the backbone's projections, without dropout, with an optimiser and a schedule of its own."""
 
-    rank: Positive = Field(2, description="Rank of every update.")
+    rank: Count = Field(2, description="Rank of every update.")
     alpha: Positive = Field(4, description="Numerator of the update's scale, alpha / rank.")
     projections: Texts = Field(
         ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         min_length=1,
         description="Projections that are adapted, in all layers.",
     )
-    warmup_updates: int = Field(ge=0, description="Updates of linear warm-up; then a cosine to zero.")
+    warmup_updates: Natural = Field(description="Updates of linear warm-up; then a cosine to zero.")
     optimizer: Optimizer = Field(description="The optimiser's settings; its learning rate is the schedule's peak.")
 
 
@@ -127,10 +127,10 @@ class Training(Strict):
     """What all controllers share."""
 
     sessions_per_update: Positive = Field(8, description="Four-turn sessions in an optimiser step.")
-    epochs: Positive = Field(1, description="Passes over the training sessions.")
+    epochs: Count = Field(1, description="Passes over the training sessions.")
     cross_entropy: float = Field(1.0, ge=0, description="Coefficient of the cross entropy.")
     kl: float = Field(1.0, ge=0, description="Coefficient lambda of KL(native || student) (Eq. 10).")
-    validation_sessions: int = Field(ge=0, description="Sessions of each kind whose loss is measured.")
+    validation_sessions: Natural = Field(description="Sessions of each kind whose loss is measured.")
     validation_every: Positive | None = Field(
         None, description="Updates between measurements; null: before and after alone."
     )
@@ -138,4 +138,4 @@ class Training(Strict):
         "auto",
         description="Whether the backward pass runs layers again; auto: as many as the GPU's free memory requires.",
     )
-    workers: Positive = Field(1, description="Processes that share an update, one GPU each.")
+    workers: Positive = Field(1, le=1000, description="Processes that share an update, one GPU each.")

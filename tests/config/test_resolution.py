@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from stair.cli.main import main
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate, value_at
+from stair.config.site import Site
 from stair.records.files import write_text_if_changed
 
 ROOT = Path(__file__).parents[2]
 GAP = dict(
     model="qwen3.5-4b", benchmark="math500", condition="native", session="s-1", sample=0, turn=2, reason="out of memory"
 )
-TINY = {
-    **dict.fromkeys(("hidden_size", "heads", "kv_heads", "ffn", "steps", "batch_tokens"), 8),
-    **{"architecture": "qwen3", "layers": 12, "head_dim": 8, "learning_rate": 0.1, "seeds": ["a"]},
-}
 LOST = dict(model="qwen3.5-4b", record="r-1", sample=0, reason="out of memory")
 
 
@@ -201,10 +200,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("evaluation/samples", True, "'evaluation.samples'"),
     ("evaluation/samples", 10**9, "'evaluation.samples': input should be less than or equal to 1000"),
     ("evaluation/shards", 10**9, "'evaluation.shards': input should be less than or equal to 10000"),
-    ("rollouts/shards", 10**9, "'rollouts.shards': input should be less than or equal to 10000"),
-    (f"models/{MODEL}/tiny", TINY | {"layers": 10**9}, "layers': input should be less than or equal to 1000"),
-    (f"models/{MODEL}/tiny", TINY | {"ffn": 10**9}, "ffn': input should be less than or equal to 100000"),
-    ("transformers/batch_width", 10**9, "'transformers.batch_width': input should be less than or equal to 10000"),
     ("evaluation/seed", "", "'evaluation.seed'"),
     ("evaluation", 4, "'evaluation'"),
     ("rollouts/samples", 3, "'rollouts.samples'"),
@@ -280,6 +275,23 @@ def test_what_is_wrong_is_one_line_that_names_the_key(place: str, value: Any, me
         validate(paper(**value), "the configuration")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def integers(schema: Any) -> Iterator[dict[str, Any]]:
+    """The integers of a JSON schema, wherever they are."""
+    if isinstance(schema, dict) and schema.get("type") == "integer":
+        yield schema
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from integers(part)
+
+
+@pytest.mark.parametrize("model", [Config, Site])
+def test_every_integer_has_an_upper_bound(model: type[BaseModel]) -> None:
+    """A slip such as 1000000000 is refused at once, before a job that would not end."""
+    found = list(integers(model.model_json_schema()))
+    assert len(found) > 2 and not [
+        each for each in found if not each.keys() & {"maximum", "exclusiveMaximum", "enum", "const"}
+    ]
 
 
 def test_a_wrong_member_does_not_make_its_list_too_short() -> None:
