@@ -9,13 +9,13 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from stair.config.resolve import RESOLVED
-from stair.records.files import replacing, scratch_folder
+from stair.records.files import MAKE_ROOM, gigabytes, is_full, replacing, scratch_folder
 
 _LEVEL = 6
 
@@ -26,11 +26,13 @@ _FOLDERS = (
 """Folders of a run: one of them suffices to recognise an archive."""
 
 
-# The modules raise RuntimeError for an encrypted file, and its NotImplementedError for an unknown compression.
-_FAULTS = (
-    tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, RuntimeError, ValueError, zlib.error, lzma.LZMAError,
-    struct.error,
+_DAMAGE = (
+    tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error
 )  # fmt: skip
+
+
+class _Refused(Exception):
+    """A sound archive that is not unpacked."""
 
 
 @contextmanager
@@ -47,15 +49,24 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
                 _unpack_zip(archive, unpacked)
             else:
                 _unpack_tar(archive, unpacked)
-        except _FAULTS as error:
-            raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())})") from error
+        # The modules raise RuntimeError for a password, and its NotImplementedError for an unknown compression.
+        except (_Refused, RuntimeError) as error:
+            raise ValueError(f"{archive} cannot be unpacked: {error}") from error
+        except _DAMAGE as error:
+            reason = " ".join(str(error).partition(" - method")[0].split())
+            if is_full(error):
+                raise ValueError(f"{archive} cannot be unpacked ({reason}): {MAKE_ROOM}") from error
+            raise ValueError(f"{archive} is damaged or no archive ({reason}); copy it again") from error
         yield _root(unpacked, archive)
 
 
 def _unpack_zip(archive: Path, target: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
+        _check_room(target, (item.file_size for item in opened.infolist()))
         for item in opened.infolist():
             path = _place(target, item.filename)
+            if item.flag_bits & 1:
+                raise _Refused(f"{item.filename} is encrypted; unpack it yourself and name the folder")
             if not item.is_dir():
                 with opened.open(item) as source:
                     _write(source, path)
@@ -64,12 +75,13 @@ def _unpack_zip(archive: Path, target: Path) -> None:
 def _unpack_tar(archive: Path, target: Path) -> None:
     # Python's own filter against files outside came with 3.11.4.
     with tarfile.open(archive) as opened:
+        _check_room(target, (item.size for item in opened.getmembers()))
         for item in opened:
             path = _place(target, item.name)
             if item.isdir():
                 continue
             if not item.isreg():
-                raise OSError(f"it contains {item.name}, which is no plain file")
+                raise _Refused(f"it contains {item.name}, which is no plain file")
             source = opened.extractfile(item)
             assert source is not None, "a plain file has content"
             _write(source, path)
@@ -79,11 +91,17 @@ def _unpack_tar(archive: Path, target: Path) -> None:
             pass
 
 
+def _check_room(target: Path, sizes: Iterable[int]) -> None:
+    needed, free = sum(sizes), shutil.disk_usage(target).free
+    if needed > free:
+        raise _Refused(f"its files take {gigabytes(needed)}, and {target.parent} has {gigabytes(free)} free")
+
+
 def _place(target: Path, name: str) -> Path:
-    """The target of a file of an archive. Raises OSError if it is outside of the folder."""
+    """The target of a file of an archive. Raises _Refused if it is outside of the folder."""
     path = (target / name).resolve()
     if not path.is_relative_to(target.resolve()):
-        raise OSError(f"it contains a path outside of itself, {name}")
+        raise _Refused(f"it contains a path outside of itself, {name}")
     return path
 
 

@@ -119,6 +119,11 @@ def existing_folder(folder: Path) -> Path:
     return next(place for place in (folder, *folder.parents) if place.is_dir())
 
 
+def gigabytes(nbytes: int) -> str:
+    """Bytes for people: 23.4 GB, 0.02 GB."""
+    return f"{nbytes / 1e9:.{1 if nbytes >= 1e9 else 2 if nbytes >= 1e7 else 4}f} GB"
+
+
 def flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stair.records.files import existing_folder, link_or_copy, replacing
+from stair.records.files import existing_folder, gigabytes, link_or_copy, replacing
 from stair.records.keys import file_digest
 
 _HEADER = "stair"
@@ -84,11 +84,6 @@ class TensorFiles:
                 f"{what} needs {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "
                 f"{gigabytes(_SPARE_BYTES)} must stay free: make room, or set `results` to a larger disk"
             )
-
-
-def gigabytes(nbytes: int) -> str:
-    """Bytes for people: 23.4 GB, 0.02 GB."""
-    return f"{nbytes / 1e9:.{1 if nbytes >= 1e9 else 2 if nbytes >= 1e7 else 4}f} GB"
 
 
 def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:

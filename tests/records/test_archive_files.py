@@ -49,12 +49,29 @@ def xz(folder: Path, archive: Path) -> bytearray:
     return bytearray(archive.read_bytes())
 
 
-FAULTS: dict[str, Callable[[Path, Path], bytes]] = {
-    "encrypted.zip": lambda folder, archive: in_headers(zipped(folder, archive), 6, 1),
-    "unknown.zip": lambda folder, archive: in_headers(zipped(folder, archive), 8, 98),
-    "cut.zip": lambda folder, archive: zipped(folder, archive)[:-300],
-    "damaged.tar.xz": lambda folder, archive: bytes(flipped(xz(folder, archive), 900)),
-    "twice.tar.gz": lambda folder, archive: gzip.compress(lzma.compress(b"no archive")),
+def too_large(folder: Path, archive: Path) -> bytes:
+    """A .zip whose directory names a size that no disk has."""
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("tables/a.csv", "a")
+        packed.filelist[0].file_size = 10**18
+    return archive.read_bytes()
+
+
+_DAMAGED = r" is damaged or no archive \(.*\); copy it again"
+
+FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
+    "encrypted.zip": (
+        lambda folder, archive: in_headers(zipped(folder, archive), 6, 1),
+        r" cannot be unpacked: .* is encrypted; unpack it yourself and name the folder",
+    ),
+    "unknown.zip": (
+        lambda folder, archive: in_headers(zipped(folder, archive), 8, 98),
+        r" cannot be unpacked: That compression method is not supported",
+    ),
+    "large.zip": (too_large, r" cannot be unpacked: its files take 1000000000.0 GB, and .* has .* GB free"),
+    "cut.zip": (lambda folder, archive: zipped(folder, archive)[:-300], _DAMAGED),
+    "damaged.tar.xz": (lambda folder, archive: bytes(flipped(xz(folder, archive), 900)), _DAMAGED),
+    "twice.tar.gz": (lambda folder, archive: gzip.compress(lzma.compress(b"no archive")), _DAMAGED),
 }
 
 
@@ -66,9 +83,10 @@ def flipped(content: bytearray, place: int) -> bytearray:
 @pytest.mark.parametrize("name", FAULTS)
 def test_an_archive_that_cannot_be_read_is_one_line(folder: Path, tmp_path: Path, name: str) -> None:
     archive = tmp_path / name
-    archive.write_bytes(FAULTS[name](folder, archive))
+    damage, message = FAULTS[name]
+    archive.write_bytes(damage(folder, archive))
     with (
-        pytest.raises(ValueError, match=rf"{name} cannot be unpacked \(") as caught,
+        pytest.raises(ValueError, match=rf"{name}{message}$") as caught,
         opened(archive, tmp_path / "here"),
     ):
         pass

@@ -16,8 +16,7 @@ from stair.config.paths import RunPaths, anchored
 from stair.models.hub.fetch import Download, bytes_text, online, plan_downloads
 from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
-from stair.records.files import existing_folder
-from stair.records.tensor_files import gigabytes
+from stair.records.files import existing_folder, gigabytes
 from stair.stages.replay.batch_files import Shapes, planned_batches
 
 _HUB_SECONDS = 2.0
