@@ -8,7 +8,7 @@ from pathlib import Path
 from stair.config.datasets import Benchmark
 from stair.config.engines import EngineName
 from stair.config.model import Config
-from stair.config.paths import RunPaths, require_folder, shared_t1
+from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.choice import engine_choice
@@ -29,6 +29,7 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
     """
+    _check_places(config, paths)
     _check_results(paths)
     _check_reuse(config, paths)
     check_fetched(config, paths)
@@ -93,6 +94,27 @@ def _check_reuse(config: Config, paths: RunPaths) -> None:
             raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
         if other.folder.resolve() == paths.folder.resolve():
             raise ConfigError(f"reuse: '{run}' is this run itself")
+
+
+def _check_places(config: Config, paths: RunPaths) -> None:
+    """Refuses paths that Snakemake or Arrow takes for something else. The rules quote all other characters."""
+    places = {"results": (config.results, paths.folder), "hub.cache": (config.hub.cache, anchored(config.hub.cache))}
+    for key, model in config.models.items():
+        if model.path is not None:
+            places[f"models.{key}.path"] = (model.path, paths.model_folder(config, key))
+    for name in ("training_pool", *config.benchmarks):
+        dataset = config.training_pool if name == "training_pool" else config.benchmarks[name]
+        if (given := dataset.path or dataset.file) is not None:
+            key = f"{name if name == 'training_pool' else f'benchmarks.{name}'}.{'path' if dataset.path else 'file'}"
+            places[key] = (given, paths.dataset_file(config, name))
+    for key, (given, place) in places.items():
+        if given.startswith("~"):
+            raise ConfigError(f"{key}: '{given}' begins with ~, which no program here replaces; write the whole path")
+        if any(letter in "{}" or not letter.isprintable() for letter in str(place)):
+            raise ConfigError(
+                f"{key}: {str(place)!r} contains a brace, or a character that cannot be printed; Snakemake takes braces for "
+                "a wildcard, so use another name"
+            )
 
 
 def _check_results(paths: RunPaths) -> None:

@@ -148,6 +148,18 @@ def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
         checked(**benchmark(path, columns={"answer": "solution"}))
 
 
+@pytest.mark.parametrize("name", ["~/x", "a{b}", "a}b", "a\nb", "a\udc80b"])
+def test_a_path_that_would_be_read_as_something_else(name: str) -> None:
+    for key, changes in {
+        "results": {"results": name},
+        "hub.cache": {"hub": {"cache": name}},
+        f"models.{MODEL}.path": {"models": {MODEL: {"path": name}}},
+        "benchmarks.math500.path": benchmark(Path(name)),
+        "training_pool.path": {"training_pool": {"tiny": None, "path": name}},
+    }.items():
+        assert refused(**changes).startswith(f"{key}: '{name[0]}")
+
+
 def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     code = (
