@@ -148,7 +148,7 @@ def test_a_benchmark_file_without_a_column(tmp_path: Path) -> None:
         checked(**benchmark(path, columns={"answer": "solution"}))
 
 
-@pytest.mark.parametrize("name", ["~/x", "a{b}", "a}b", "a\nb", "a\udc80b"])
+@pytest.mark.parametrize("name", ["~/x", "a{b}", "a}b", "a\nb"])
 def test_a_path_that_would_be_read_as_something_else(name: str) -> None:
     for key, changes in {
         "results": {"results": name},
