@@ -27,7 +27,7 @@ from stair.config.paths import START
 from stair.pipeline import driven_run
 from stair.pipeline.driver_lease import holds_run
 from stair.pipeline.job_list import JOB_LIST
-from stair.pipeline.job_logs import NOT_STARTED, explain, full_disk, logs_since, refusal
+from stair.pipeline.job_logs import KILLED, NOT_STARTED, ended_process, explain, full_disk, logs_since, refusal
 from stair.pipeline.status import Entry, Job, append, job_name, job_of, table
 from stair.records.progress import duration
 from stair.records.shards import SEAL_AGAIN
@@ -69,6 +69,8 @@ class LogHandler(LogHandlerBase):
         self._failures: Counter[int] = Counter()
         self._counts: dict[str, int] = {}
         self._finished: Counter[str] = Counter()
+        self._ends: dict[str, str] = {}
+        """By a job's log, how its process ended."""
         self._live = Live(console=self._console, get_renderable=self._view, transient=True, refresh_per_second=1)
 
     def setFormatter(self, fmt: logging.Formatter | None) -> None:
@@ -103,7 +105,10 @@ class LogHandler(LogHandlerBase):
         if submitted := _SUBMITTED.search(message):
             self._submitted(*submitted.groups())
             return True
-        if event in _SHOWN_ELSEWHERE or "returned non-zero exit status" in message:
+        if ended := ended_process(message):
+            self._ends.update([ended])
+            return True
+        if event in _SHOWN_ELSEWHERE:
             return True
         # Snakemake's other messages below warnings repeat what is shown here.
         return bool(record.levelno < logging.WARNING and not message.startswith("Nothing to be done"))
@@ -141,7 +146,11 @@ class LogHandler(LogHandlerBase):
         refused = refusal(record.rule_msg or "")
         written = [] if refused else logs_since(job.started, map(Path, logs))  # an earlier attempt's explains nothing
         explanation = explain(written)
-        reason = explanation.line if explanation else refused or ("no message in its log" if written else NOT_STARTED)
+        ended = self._ends.pop(next(iter(record.log), ""), "")
+        if written and (explanation is None or (KILLED in ended and not explanation.own)):
+            reason = ended or "no message in its log"
+        else:
+            reason = explanation.line if explanation else refused or NOT_STARTED
         if logs and "make room" not in reason and (full := full_disk(Path(logs[0]))):
             reason = f"{reason}; {full}"
         event, words = self._outcome(record.jobid, job.rule, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ NOT_STARTED = "its command did not start: the scheduler refused the job, or its 
 _REFUSED = re.compile(r"sbatch: error: (.+?)(?:'\.)?$", flags=re.M)
 """Lines of sbatch in a message of Snakemake's executor, which quotes them."""
 _RAISED = re.compile(r"^Job submission failed with exception: (.+)", flags=re.M)
+_ENDED = re.compile(r"> (\S+) 2>&1' (?:died with <Signals\.\w+: (\d+)>|returned non-zero exit status (\d+))")
+"""Snakemake's message of a failed command: the job's log, and the signal or the exit code."""
+KILLED = "the system killed its process"
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
 _LITTLE_BYTES, _FEW_FILES = 100e6, 100
@@ -33,6 +37,21 @@ def refusal(message: str) -> str:
         return f"Slurm refused the job: {'; '.join(said)}"
     raised = _RAISED.search(message)
     return f"it was not submitted: {raised[1]}" if raised else ""
+
+
+def ended_process(message: str) -> tuple[str, str] | None:
+    """The log of the job whose failure a message of Snakemake reports, and how its process ended."""
+    if not (ended := _ENDED.search(message)):
+        return None
+    log, by_signal, code = ended.groups()
+    number = int(by_signal or 0) or max(int(code) - 128, 0)  # a shell, and the warm process, add 128
+    if number == signal.SIGKILL:
+        said = f"{KILLED}; if memory ran out, use fewer --cores or a smaller batch width"
+    elif number in set(signal.Signals):
+        said = f"{KILLED} ({signal.Signals(number).name})"
+    else:
+        said = f"its process ended with exit code {code} and without a message"
+    return log, f"{said}; run the same command again to resume"
 
 
 def full_disk(log: Path) -> str:
@@ -79,6 +98,8 @@ class Explanation:
     line: str
     """The one line that explains it best."""
     tail: tuple[str, ...]
+    own: bool = True
+    """Whether the line is a command's or Slurm's error, not only the last one of a log."""
 
 
 def explain(logs: Iterable[Path]) -> Explanation | None:
@@ -90,4 +111,4 @@ def explain(logs: Iterable[Path]) -> Explanation | None:
     for log, lines in contents:
         if slurm := [line for line in lines if _SLURM.match(line)]:
             return Explanation(log, slurm[-1], tuple(slurm[-_LINES:]))
-    return next((Explanation(log, lines[-1], tuple(lines[-_LINES:])) for log, lines in contents), None)
+    return next((Explanation(log, lines[-1], tuple(lines[-_LINES:]), own=False) for log, lines in contents), None)

@@ -154,6 +154,28 @@ def test_the_reason_of_a_job_that_slurm_ended(shown: Shown, tmp_path: Path) -> N
     assert fail("Traceback\nRuntimeError: CUDA error") == f"failed: {NAME}: RuntimeError: CUDA error"
 
 
+@pytest.mark.parametrize(
+    ("end", "text", "reason"),
+    [
+        (
+            "died with <Signals.SIGKILL: 9>.",
+            "5 of 9 responses",
+            "the system killed its process; if memory ran out, use",
+        ),
+        ("returned non-zero exit status 137.", "", "the system killed its process; if memory ran out, use"),
+        ("died with <Signals.SIGSEGV: 11>.", "", "the system killed its process (SIGSEGV); run the same command again"),
+        ("returned non-zero exit status 1.", "", "its process ended with exit code 1 and without a message; run the"),
+        ("returned non-zero exit status 2.", "stair: error: a is b", "a is b"),
+        ("returned non-zero exit status 1.", "Traceback\nKeyError: 1", "KeyError: 1"),
+    ],
+)
+def test_the_reason_of_a_job_that_ended_without_a_message(shown: Shown, end: str, text: str, reason: str) -> None:
+    shown.text()
+    shown.send(message=f"CalledProcessError:\nCommand 'exec stair train > {shown.log} 2>&1' {end}", level=logging.ERROR)
+    assert shown.text() == "", "the line of the failed job has it"
+    assert shown.fail(text).startswith(f"failed: {NAME}: {reason}")
+
+
 def test_the_reason_of_a_job_that_never_began(shown: Shown) -> None:
     shown.log.write_text("stair: error: of an earlier attempt\n")
     os.utime(shown.log, (0, time.time() - 3600))
