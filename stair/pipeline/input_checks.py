@@ -56,10 +56,10 @@ UNWRITABLE = "make it writable, or set `results` to another folder"
 
 
 def check_writable(paths: RunPaths) -> None:
-    """Raises ConfigError if files cannot be created in a run's folder."""
-    existing = existing_folder(paths.folder)
-    if not os.access(existing, os.W_OK):
-        raise ConfigError(f"results: {existing} cannot be written; {UNWRITABLE}")
+    """Raises ConfigError if files cannot be created in a run's folder, or in a folder below it."""
+    for folder in (existing_folder(paths.folder), *(place for place, _, _ in os.walk(paths.folder))):
+        if not os.access(folder, os.W_OK):
+            raise ConfigError(f"results: {folder} cannot be written; {UNWRITABLE}")
 
 
 def engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:

@@ -132,10 +132,13 @@ class Manifests:
 
     def _of(self, file: Path) -> Manifest | None:
         """The manifest of a file: beside it or in its folder, else beside another output of its job."""
+        name = name_in_run(file, self._folder)
+        if Path(name).is_absolute():  # not of this run: a manifest beside it has other names
+            return None
         for path in (manifest_path(file), file.parent / SUFFIX):
             if path.is_file():
                 return read_manifest(path)
-        return self._by_name.get(name_in_run(file, self._folder))
+        return self._by_name.get(name)
 
     @cached_property
     def _by_name(self) -> dict[str, Manifest]:

@@ -16,6 +16,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import check_environments, check_inputs
+from stair.pipeline.job_inputs import check_inputs as check_job_inputs
+from stair.records.manifest import write_manifest
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -160,8 +162,11 @@ def test_a_path_that_would_be_read_as_something_else(name: str) -> None:
         assert refused(**changes).startswith(f"{key}: '{name[0]}")
 
 
-def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    tmp_path.chmod(0o555)
+@pytest.mark.parametrize("name", ["", "results/tiny/tables"])
+def test_a_results_folder_that_cannot_be_written(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o555)
     code = (
         "import sys; from pathlib import Path; from stair.config.paths import RunPaths; "
         "from stair.pipeline.input_checks import check_writable; "
@@ -170,8 +175,22 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path / "results" / "tiny")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    tmp_path.chmod(0o755)
-    assert f"results: {tmp_path} cannot be written; make it writable, or set `results`" in done.stderr
+    folder.chmod(0o755)
+    assert f"results: {folder} cannot be written; make it writable, or set `results`" in done.stderr
+
+
+def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Path) -> None:
+    """Its manifest names it relative to that run; in its own run, it shows damage."""
+    config, weights = checked(), tmp_path / "one/backbones/m/model.safetensors"
+    weights.parent.mkdir(parents=True)
+    weights.write_bytes(b"weights")
+    write_manifest(tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, inputs=[], settings={})
+    check_job_inputs(config, RunPaths(tmp_path / "two"), "preflight", [weights])
+    check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
+    weights.write_bytes(b"others")
+    check_job_inputs(config, RunPaths(tmp_path / "two"), "preflight", [weights])
+    with pytest.raises(ValueError, match="m/model.safetensors does not match its sealed checksum; delete backbones/m"):
+        check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
 
 
 def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:
