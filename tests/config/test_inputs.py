@@ -189,7 +189,9 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
     weights.write_bytes(b"others")
     check_job_inputs(config, RunPaths(tmp_path / "two"), "preflight", [weights])
-    with pytest.raises(ValueError, match=r"m/model\.safetensors does not match its sealed checksum; delete backbones/m"):
+    with pytest.raises(
+        ValueError, match=r"m/model\.safetensors does not match its sealed checksum; delete backbones/m"
+    ):
         check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
 
 

@@ -1,6 +1,6 @@
 """Any damaged or removed file of a finished run: the same command gives the same bytes, or one line with a remedy that works.
 
-One file of each path pattern is damaged in three ways. By default a sample is tested; `ALL=1` tests all, which takes hours.
+One file of each path pattern is damaged, all of them together. With `ALL=1` each is damaged by itself too, which takes hours.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.pipeline.outputs import Output
+from stair.pipeline.verify import Verification
+from stair.records.manifest import MEASURED, SUFFIX, manifest_files, read_manifest
 from tests.faults.conftest import COMMAND
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
 
@@ -80,6 +85,47 @@ def outcome(folder: Path, expected: dict[str, bytes]) -> str:
     now = contents(folder / _RUN, *RESULTS)
     changed = [name for name in expected if now.get(name) != expected[name]]
     return f"other bytes: {changed}" if changed else told
+
+
+def sealed_files(folder: Path) -> dict[str, set[str]]:
+    """The files with a digest in a manifest: outputs, and measurements behind an output."""
+    manifests = [read_manifest(path).content for path in manifest_files(folder)]
+    return {key: {name for content in manifests for name in content.get(key, ())} for key in ("files", MEASURED)}
+
+
+def test_exactly_the_damaged_files_are_named(undisturbed: Path, tmp_path: Path) -> None:
+    """One file of each path pattern of outputs, then of measurements, then of manifests."""
+    folder = shutil.copytree(undisturbed, tmp_path / "smoke", symlinks=True)
+    for sealed in sealed_files(undisturbed).values():
+        chosen = {path.as_posix() for path in files(undisturbed).values()} & sealed
+        for name in chosen:
+            flip(folder / name)
+        assert {each.what for output in verified(folder) for each in output.differences} == chosen != set()
+        for name in chosen:
+            shutil.copy2(undisturbed / name, folder / name)
+    manifests = {pattern(path.relative_to(folder)): path for path in manifest_files(folder)}.values()
+    for path in manifests:
+        flip(path)
+    named = {each.text.split()[0] for output in verified(folder) for each in output.differences}
+    assert named >= {path.relative_to(folder).as_posix() for path in manifests}
+
+
+def verified(folder: Path) -> list[Output]:
+    verification = Verification(load_run(folder), RunPaths(folder))
+    verification.follow(())
+    return verification.outputs
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_files_that_are_no_results_can_all_be_lost(undisturbed: Path, tmp_path: Path, how: str) -> None:
+    """One file of each path pattern below work/, logs/ and .snakemake, all together, and the resolved configuration."""
+    folder, kept = tmp_path / "run", set[str]().union(*sealed_files(undisturbed).values())
+    shutil.copytree(undisturbed, folder / _RUN, symlinks=True)
+    for path in files(undisturbed).values():
+        if path.as_posix() not in kept and SUFFIX not in path.name:
+            DAMAGES[how](folder / _RUN / path)
+    told = outcome(folder, contents(undisturbed, *RESULTS))
+    assert told in ("same bytes", "one line"), told
 
 
 def cases(folder: Path) -> Iterator[tuple[Path, str]]:
