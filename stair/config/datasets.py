@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.field_types import Identities, Key, Keys, Natural, Positive, Strict, Text, Texts
+from stair.config.field_types import Count, Identities, Key, Keys, Natural, Positive, Strict, Text, Texts
 
 GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
 """The benchmarks for which problems can be generated (`tiny`), in the schemas of their files."""
@@ -49,7 +49,7 @@ class Dataset(Strict):
     revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
     file: str | None = Field(None, description="The file within the repository.")
     path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
-    tiny: Positive | None = Field(None, le=100_000, description="How many problems to generate, in place of a file.")
+    tiny: Count | None = Field(None, description="How many problems to generate, in place of a file.")
     subset: Subset | None = Field(None, description="The part of the problems that stays; null keeps all.")
     columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
     publish_text: bool = Field(True, description="Whether its text may be published.")

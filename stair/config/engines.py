@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -29,9 +29,9 @@ class TransformersEngine(Strict):
         description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
         "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
     )
-    batch_width: Positive = Field(le=10_000, description="Rows of a decoding batch, always all computed.")
-    prefill_width: Positive = Field(
-        1, le=10_000, description="Prompts that are processed together, padded to whole blocks."
+    batch_width: int = Field(ge=1, le=10_000, description="Rows of a decoding batch, always all computed.")
+    prefill_width: int = Field(
+        1, ge=1, le=10_000, description="Prompts that are processed together, padded to whole blocks."
     )
     prefill_chunk: Positive = Field(
         8192,
@@ -70,11 +70,9 @@ class SGLangEngine(Strict):
     attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
         "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
     )
-    tensor_parallel: Positive = Field(1, le=1000, description="GPUs that share the model.")
+    tensor_parallel: int = Field(1, ge=1, le=1000, description="GPUs that share the model.")
     memory_fraction: Share | None = Field(None, description="Share of GPU memory; null: SGLang decides.")
-    cache_tokens: Annotated[int, Field(ge=1, le=10**12)] | None = Field(
-        None, description="Tokens of the cache; null: SGLang decides."
-    )
+    cache_tokens: int | None = Field(None, ge=1, le=10**12, description="Tokens of the cache; null: SGLang decides.")
     concurrency: Count = Field(256, description="Requests that a job has under way. Changes no result.")
     start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
     stall_seconds: float = Field(300, gt=0, description="The longest time without a sign of life.")

@@ -57,7 +57,7 @@ class Condition(Strict):
         description="The condition that this one repeats: their paired differences are noise, and no response is "
         "reused between them.",
     )
-    batch_width: Positive | None = Field(None, le=10_000, description="In place of transformers.batch_width.")
+    batch_width: int | None = Field(None, ge=1, le=10_000, description="In place of transformers.batch_width.")
     shards: Shards | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
     models: Keys | None = Field(None, description="The models it is run for; null is all.")
     benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
@@ -165,7 +165,7 @@ MissingResponses = Annotated[tuple[MissingResponse, ...], Field(strict=False), A
 class Evaluation(Strict):
     """Continuous evaluation."""
 
-    samples: Positive = Field(4, le=1000, description="Trajectories of a session.")
+    samples: int = Field(4, ge=1, le=1000, description="Trajectories of a session.")
     seed: Text = Field("evaluation", description="The study's name; enters every response's seed.")
     engine: EngineName = Field("transformers", description="The engine that generates responses.")
     engine_changes: dict[Key, dict[Key, EngineName]] = Field(

@@ -35,7 +35,8 @@ Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
 Text = Annotated[str, Field(min_length=1)]
 Natural = Annotated[int, Field(ge=0, le=10_000_000)]
 Positive = Annotated[int, Field(ge=1, le=10_000_000)]
-"""A length or a number of rows. The bound refuses slips of the keyboard, before jobs start that would not end."""
+"""A length or a number of rows. The bound refuses slips of the keyboard, before jobs start that would not end. A key with
+another bound is an `int` with both bounds: a bound of its `Field` beside one of these types has no effect."""
 
 Count = Annotated[int, Field(ge=1, le=100_000)]
 """How often something is made, each time by itself."""

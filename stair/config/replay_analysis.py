@@ -31,13 +31,13 @@ class ReplayAnalysis(Strict):
         (8, 16, 32),
         description="Sizes of neighborhoods. The first is measured at every layer, all of them at the reported layer.",
     )
-    folds: Count = Field(4, ge=2, description="Equal folds of a group's current problems.")
-    history_pairs: Count = Field(8, ge=2, description="Pairs of histories, at evenly spaced lengths.")
+    folds: int = Field(4, ge=2, le=100_000, description="Equal folds of a group's current problems.")
+    history_pairs: int = Field(8, ge=2, le=100_000, description="Pairs of histories, at evenly spaced lengths.")
     shuffles: Count = Field(20, description="Shuffles of anchors, over which the control is averaged.")
     exclude_fixed_points: bool = Field(False, description="Whether no anchor may keep its own neighborhood.")
     whitening: Whitening = Field(Whitening(), description="Projection and ridge of the whitened coordinates.")
     read_dimension: Count = Field(64, description="Dimensions of the projection in the read prediction.")
-    resamples: Count = Field(1000, ge=100, description="Resamples of source blocks behind each interval.")
+    resamples: int = Field(1000, ge=100, le=100_000, description="Resamples of source blocks behind each interval.")
 
     def contradictions(self, problems: int) -> Iterator[str]:
         """Settings that a group of `problems` current problems cannot meet, as sentences without their key's place."""

@@ -67,7 +67,7 @@ class Runtime(Strict):
         description="Lengths of the bank prefixes, a row each; `quartiles` takes those of the measured banks.",
     )
     tokens: Positive = Field(256, description="Tokens that every measurement decodes; end tokens are ignored.")
-    warmups: Natural = Field(1, le=100_000, description="Repetitions before the timed ones.")
+    warmups: int = Field(1, ge=0, le=100_000, description="Repetitions before the timed ones.")
     repetitions: Count = Field(3, description="Timed repetitions of each history and row.")
     variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = Field(
         ("fast-serial", "fast-overlapped", "printed-serial"),

@@ -138,4 +138,4 @@ class Training(Strict):
         "auto",
         description="Whether the backward pass runs layers again; auto: as many as the GPU's free memory requires.",
     )
-    workers: Positive = Field(1, le=1000, description="Processes that share an update, one GPU each.")
+    workers: int = Field(1, ge=1, le=1000, description="Processes that share an update, one GPU each.")
