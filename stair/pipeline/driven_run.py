@@ -31,9 +31,9 @@ from stair.records.start_command import record_start
 
 
 class SettingsError(WorkflowError):
-    """An error of a user's settings. Snakemake shows its message alone, because it finds no place in the code."""
+    """An error of a user's settings or folder. Snakemake shows its message alone, because it finds no place in the code."""
 
-    __traceback__ = property(lambda self: None)
+    __traceback__ = property(lambda self: None, lambda self, value: None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class DrivenRun(Run):
         """Leases the run, and writes the resolved configuration if it has changed.
 
         Raises:
-            WorkflowError: another process drives this run, or the run's folder cannot be written.
+            SettingsError: another process drives this run, or the run's folder cannot be written.
         """
         try:
             if self.site is None:
@@ -88,10 +88,10 @@ class DrivenRun(Run):
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
         except (HeldError, ConfigError) as error:
-            raise WorkflowError(str(error)) from None
+            raise SettingsError(str(error)) from None
         except OSError as error:
             remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
-            raise WorkflowError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
+            raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
 
 
 def _remove_damaged_records(folder: Path) -> None:

@@ -298,3 +298,13 @@ def test_a_mistake_is_one_readable_line_before_any_work(tmp_path: Path, change: 
         assert len(lines) == 1, done.stderr
         assert "Traceback" not in done.stderr and 'File "' not in done.stderr
         assert not (tmp_path / "results").exists()
+
+
+def test_an_error_of_the_snakefile_after_the_graph_is_one_line_too(tmp_path: Path) -> None:
+    work = tmp_path / "results/smoke/work"
+    work.parent.mkdir(parents=True)
+    work.touch()  # in place of the folder
+    done = snakemake(tmp_path, "raw/math500.jsonl", check=False)
+    (line,) = [line for line in done.stderr.splitlines() if f"{work.parent} cannot be written (" in line]
+    assert line.startswith("results: ") and "make it writable" in line
+    assert done.returncode != 0 and "Traceback" not in done.stderr and 'File "' not in done.stderr
