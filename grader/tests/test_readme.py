@@ -1,4 +1,4 @@
-"""README.md: its examples print what it says, with sympy as the only package, and its adapters fit their libraries' calls."""
+"""README.md: its examples print what it says, with mpmath as the only other package, and its adapters fit their libraries' calls."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ import answer_grader
 
 FOLDER = Path(__file__).parents[1]
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
-PACKAGES = ("sympy", "mpmath")
+PACKAGES = ("mpmath",)
 
 
 def fenced(kind: str) -> list[str]:
@@ -33,7 +33,7 @@ def adapter(name: str) -> dict[str, object]:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """The environment of the grader with sympy and mpmath, and no other package."""
+    """The environment of the grader with mpmath and no other package."""
     folder = tmp_path / "packages"
     folder.mkdir()
     (folder / "answer_grader").symlink_to(Path(answer_grader.__file__).parent)

@@ -4,7 +4,6 @@ A value is a `Fraction` while it is rational, and an mpmath number of `DIGITS` d
 but the last digits of its terms is zero: two different answers do not agree in their first 130 digits.
 """
 
-import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -191,20 +190,8 @@ class Arithmetic:
 
 
 def _integer_root(value: int, index: int) -> int | None:
-    """The integer whose power is `value`, if there is one."""
-    if index == 2:
-        root = math.isqrt(value)
-    else:
-        root = _floor_root(value, index)
-    return root if root**index == value else None
-
-
-def _floor_root(value: int, index: int) -> int:
-    low, high = 0, 1 << (value.bit_length() // index + 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if middle**index <= value:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """The integer whose power is `value`, if there is one. Newton's method from above."""
+    root = 1 << -(-value.bit_length() // index)
+    while (power := root ** (index - 1)) * root > value:
+        root -= -(-(power * root - value) // (index * power))
+    return root if power * root == value else None

@@ -18,7 +18,6 @@ from answer_grader.expressions.nodes import (
     Power,
     Product,
     Quotient,
-    Root,
     Series,
     Sum,
     Symbol,
@@ -123,9 +122,6 @@ class Evaluator:
                 return -self.value(operand)
             case Power(base, exponent):
                 return arithmetic.power(self.value(base), self.value(exponent))
-            case Root(radicand, index):
-                reciprocal = arithmetic.divide(Fraction(1), self.value(index))
-                return arithmetic.power(self.value(radicand), reciprocal)
             case Call("det", (Matrix(rows),)):
                 return self._determinant([[self.value(entry) for entry in row] for row in rows])
             case Series(function, index, first, last, body):

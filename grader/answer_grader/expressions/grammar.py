@@ -43,12 +43,12 @@ from answer_grader.expressions.nodes import (
     PlusMinus,
     Power,
     Quotient,
-    Root,
     Series,
     Sum,
     Symbol,
     children,
     replaced,
+    root,
     times,
 )
 from answer_grader.expressions.tokens import (
@@ -365,7 +365,7 @@ class Parser:
             if self._accept_sign("["):
                 index = self.expression()
                 self._expect("]")
-            return Root(self.argument(), index)
+            return root(self.argument(), index)
         if name == "binom":
             return Call("binom", (self.argument(single_digit=True), self.argument(single_digit=True)))
         if name in _ROUNDINGS:
@@ -461,7 +461,7 @@ class Parser:
         if power == _MINUS_ONE and "arc" + function in FUNCTIONS:
             return Call("arc" + function, arguments)
         if function in _ROOTS:
-            result: Node = Root(arguments[0], Number(Fraction(_ROOTS[function])))
+            result: Node = root(arguments[0], Number(Fraction(_ROOTS[function])))
         elif base is None:
             result = Call(function, arguments)
         elif function == "log":
