@@ -1,4 +1,4 @@
-"""README.md: its examples print what it says, mpmath being the only other package, and its adapters fit their libraries' calls."""
+"""README.md: its examples print what it says, mpmath alone beside it, and its adapters fit their libraries' calls."""
 
 import importlib.util
 import json

@@ -6,7 +6,6 @@ from functools import lru_cache
 
 from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
-from answer_grader.answers.token_lists import closing_index, split_tokens, strip_punctuation, text_of
 from answer_grader.answers.types import (
     Answer,
     AnswerList,
@@ -28,7 +27,17 @@ from answer_grader.expressions.equality import equal
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.nodes import Matrix, symbols
 from answer_grader.expressions.normalization import normalize
-from answer_grader.expressions.tokens import FUNCTIONS, Token, TokenKind, is_mathematics, tokenize
+from answer_grader.expressions.tokens import (
+    FUNCTIONS,
+    Token,
+    TokenKind,
+    closing_index,
+    is_mathematics,
+    split_tokens,
+    strip_punctuation,
+    text_of,
+    tokenize,
+)
 
 _RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
 _RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}

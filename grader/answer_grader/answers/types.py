@@ -135,6 +135,15 @@ Answer = (
 )
 
 
+def parts_of(answer: Answer) -> "tuple[Answer, ...]":
+    """The answers that an answer consists of."""
+    match answer:
+        case Bracketed(parts) | FiniteSet(parts) | AnswerList(parts) | SetExpression(_, parts) | Relation(parts):
+            return parts
+        case _:
+            return ()
+
+
 def variable_name(answer: Answer) -> str | None:
     """The name of an answer that is one variable."""
     return answer.value.name if isinstance(answer, Quantity) and isinstance(answer.value, Symbol) else None

@@ -6,10 +6,9 @@ Conversions are exact. Written: `\text{cm}^2`, `^\circ`, `\%`, `square feet`, `m
 from dataclasses import dataclass
 from fractions import Fraction
 
-from answer_grader.answers.token_lists import closing_index
 from answer_grader.answers.types import Unit
 from answer_grader.answers.words import is_negation, leading_number, ordinal_word
-from answer_grader.expressions.tokens import Token, TokenKind
+from answer_grader.expressions.tokens import Token, TokenKind, closing_index
 
 
 def _unit(dimensions: str, factor: str | int = 1) -> Unit:

@@ -5,7 +5,6 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
-from answer_grader.answers.token_lists import closing_index, split_tokens
 from answer_grader.answers.types import Answer, AnswerList, Bracketed, Quantity
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.matrices import as_matrix
@@ -24,7 +23,7 @@ from answer_grader.expressions.nodes import (
     symbols,
     with_children,
 )
-from answer_grader.expressions.tokens import Token, TokenKind
+from answer_grader.expressions.tokens import Token, TokenKind, closing_index, split_tokens
 
 _ACCENTED = {f"\\{accent}({letter})": n for accent in ("hat", "vec", "bar") for n, letter in enumerate("ijk")}
 _BASIS: dict[Node, int] = {Constant("i"): 0, Symbol("j"): 1, Symbol("k"): 2}

@@ -73,7 +73,7 @@ class Arithmetic:
             return self.exact(left + right)
         left, right = self.inexact(left), self.inexact(right)
         total = self.tidy(left + right)
-        if self.context.isinf(total):
+        if self.is_infinite(total):
             return total
         small, large = sorted((abs(left), abs(right)))
         if 0 < small <= self.noise * large:
@@ -84,7 +84,7 @@ class Arithmetic:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
             return self.exact(left * right)
         if left == 0 or right == 0:
-            if any(self.context.isinf(self.inexact(factor)) for factor in (left, right)):
+            if self.is_infinite(left) or self.is_infinite(right):
                 raise Undefined("zero times infinity")
             return Fraction(0)
         return self.tidy(self.inexact(left) * self.inexact(right))
@@ -157,6 +157,9 @@ class Arithmetic:
     def is_complex(self, value: Value) -> bool:
         return isinstance(value, self.context.mpc)
 
+    def is_infinite(self, value: Value) -> bool:
+        return not isinstance(value, Fraction) and bool(self.context.isinf(value))
+
     def _power_of_zero(self, exponent: Value) -> Value:
         if self.is_complex(exponent) or exponent < 0:
             raise Undefined("a power of zero")
@@ -170,7 +173,7 @@ class Arithmetic:
             if abs(exponent) * (bits - 1) > MAX_BITS:
                 raise TooComplex("a power with too many digits")
             return self.exact(base**exponent)
-        if self.context.isinf(base):
+        if self.is_infinite(base):
             return self.tidy(base**exponent)
         self.bound_magnitude(exponent * self.context.log(abs(base)))
         return self.tidy(base**exponent)

@@ -56,9 +56,8 @@ def exact_value(node: Node) -> Fraction | None:
 def same_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left == right
-    infinite = [arithmetic.context.isinf(arithmetic.inexact(value)) for value in (left, right)]
-    if any(infinite):
-        return all(infinite) and bool(left == right)
+    if arithmetic.is_infinite(left) or arithmetic.is_infinite(right):
+        return bool(left == right)
     return bool(arithmetic.add(left, -right) == 0)
 
 

@@ -42,12 +42,7 @@ def series_value(
     """
     if not isinstance(first, Fraction) or first.denominator != 1:
         raise Undefined("a series that does not begin at an integer")
-    if (
-        not arithmetic.is_complex(last)
-        and not isinstance(last, Fraction)
-        and arithmetic.context.isinf(last)
-        and last > 0
-    ):
+    if arithmetic.is_infinite(last) and not arithmetic.is_complex(last) and last > 0:
         return _infinite_sum(function, first, term, arithmetic)
     if not isinstance(last, Fraction) or last.denominator != 1:
         raise Undefined("a series that does not end at an integer")
