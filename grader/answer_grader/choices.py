@@ -10,13 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 from answer_grader.bounds import MAX_ANSWER_CHARACTERS
-from answer_grader.expressions.normalization import COLOURS, SWITCHES
+from answer_grader.expressions.normalization import COLOURS, FONTS, SWITCHES
 
-_STYLE = (
-    r"text|textbf|textit|textrm|textsf|texttt|textnormal|textsc|textup|textsl|emph|mathbf|mathrm|mathsf|mathit|mathtt|mathbb|mathcal|"
-    r"boldsymbol|bm|bf|rm|mbox|hbox|operatorname|boxed|fbox|underline"
-)
-_STYLED = re.compile(rf"\\(?:{_STYLE})\*?\s*\{{([^{{}}]*)\}}")
+_STYLED = re.compile(rf"(?:{FONTS}|\\(?:textsl|mathbb|bf|rm)\*?\s*)\{{([^{{}}]*)\}}")
 _SWITCH = re.compile(SWITCHES)
 _COLOUR = re.compile(COLOURS)
 _NAMED = re.compile(

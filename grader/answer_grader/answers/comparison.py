@@ -115,12 +115,10 @@ class Comparison:
         return equal(answer, reference, degree_is_one=True)
 
     def _same_matrices(self, answer: Matrix | None, reference: Matrix | None) -> bool:
-        if answer is None or reference is None or len(answer.rows) != len(reference.rows):
+        if answer is None or reference is None:
             return False
-        if len(answer.rows[0]) != len(reference.rows[0]):
-            return False
-        pairs = zip(answer.rows, reference.rows, strict=True)
-        return all(equal(one, other) for row in pairs for one, other in zip(*row, strict=True))
+        sizes = [[len(row) for row in matrix.rows] for matrix in (answer, reference)]
+        return sizes[0] == sizes[1] and all(map(equal, children(answer), children(reference)))
 
     # Several answers
 
@@ -198,27 +196,20 @@ class Comparison:
 
     def _states(self, answer: Relation, reference: Answer) -> bool:
         """Whether an equation, or a chain with an approximation at its end, states the reference's value."""
-        operators = answer.operators
-        if "approx" in operators:
-            first = operators.index("approx")
-            exact = answer.sides[: first + 1]
-            if self._ends_with(exact, operators[:first], answer.source, reference):
-                return True
-            name = answer.source[0]
-            named = first == 0 and (names_value(name) or self.requested.mentions(name))
-            return (named or self.requested.wants_rounding) and self.same(answer.sides[-1], reference)
-        return self._ends_with(answer.sides, operators, answer.source, reference)
+        operators, name = answer.operators, answer.source[0]
+        named = names_value(name) or self.requested.mentions(name)
+        if "approx" not in operators:
+            return self._ends_with(answer.sides, operators, named, reference)
+        first = operators.index("approx")
+        if self._ends_with(answer.sides[: first + 1], operators[:first], named, reference):
+            return True
+        return ((first == 0 and named) or self.requested.wants_rounding) and self.same(answer.sides[-1], reference)
 
-    def _ends_with(
-        self, sides: Sequence[Answer], operators: Sequence[str], source: Sequence[str], reference: Answer
-    ) -> bool:
+    def _ends_with(self, sides: Sequence[Answer], operators: Sequence[str], named: bool, reference: Answer) -> bool:
+        """Whether a chain of equations has the reference's value on each side, perhaps after a name."""
         if not operators:
             return not (isinstance(sides[0], Quantity) and symbols(sides[0].value)) and self.same(sides[0], reference)
-        if any(operator not in ("=", "equiv") for operator in operators):
-            return False
-        named = names_value(source[0]) or self.requested.mentions(source[0])
-        values = sides[1:] if named else sides
-        return all(self.same(value, reference) for value in values)
+        return set(operators) <= {"=", "equiv"} and all(self.same(value, reference) for value in sides[named:])
 
     # Tuples, numerals, times
 
@@ -355,15 +346,13 @@ def _with_integration_constant(node: Node, other: Node) -> Node:
     for name, letter in permutations("CcKk", 2):
         if len(names) == 2 and names - {name} == others - {letter} and names - others == {name}:
             constant, named = Symbol(name), Symbol(letter)
-            both_stand_alone = all(
-                isinstance(each, Sum) and each.terms.count(term) == 1 and _occurrences(each, term.name) == 1
-                for each, term in ((node, constant), (other, named))
-            )
-            if both_stand_alone and isinstance(node, Sum):
+            if isinstance(node, Sum) and _is_once_a_term(constant, node) and _is_once_a_term(named, other):
                 return Sum(tuple(named if term == constant else term for term in node.terms))
     return node
 
 
-def _occurrences(node: Node, name: str) -> int:
-    """How often a variable occurs."""
-    return int(node == Symbol(name)) + sum(_occurrences(child, name) for child in children(node))
+def _is_once_a_term(variable: Symbol, node: Node) -> bool:
+    """Whether a variable is a term of a sum, and occurs nowhere else in it."""
+    return (
+        isinstance(node, Sum) and variable in node.terms and sum(variable.name in symbols(t) for t in node.terms) == 1
+    )

@@ -170,7 +170,8 @@ _FILLERS = _words("of the a an in total exactly each only")
 _NO_UNIT = _words(
     "or and to more less least most at than over under above below between from through until if when where for "
     "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
-    "but maybe possibly unless left right true unlikely unknown about approximately approx roughly guess uncertain "
+    "but maybe possibly probably presumably perhaps likely unless left right true unlikely unknown about approximately "
+    "approx roughly guess uncertain "
     "negative point root pi infinity lakh crore mil bn"
 )
 

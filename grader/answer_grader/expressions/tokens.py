@@ -7,6 +7,7 @@ from enum import Enum, auto
 from fractions import Fraction
 
 from answer_grader.bounds import MAX_ITEMS, MAX_NESTING, MAX_TOKENS, TooComplex
+from answer_grader.expressions.normalization import FONTS
 
 
 def _names(text: str) -> frozenset[str]:
@@ -90,11 +91,7 @@ class Token:
         return self.kind in (TokenKind.WORD, TokenKind.LETTERS)
 
 
-_TEXT_FONTS = (
-    "text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
-    "boldsymbol|bm|operatorname|mathcal|underline|boxed|fbox|unit|si|textsc"
-)
-_TEXT = re.compile(rf"\\(?:{_TEXT_FONTS})\*?\s*(?=\{{)")
+_TEXT = re.compile(rf"(?:{FONTS}|\\(?:unit|si)\s*)(?=\{{)")
 _PLAIN_NUMBER = re.compile(r"(?:\d+\.\d+|\d+\.(?!\d)|\.\d+|\d+)(?:[eE][+-]?\d+(?![A-Za-z\d]))?")
 _GROUPED_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?(?!,\d{3})")
 # `0.\overline{3}`, `0.1\dot{6}`, `0.(3)`, and `0.333\ldots`
