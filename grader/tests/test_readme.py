@@ -83,6 +83,43 @@ def test_rewards() -> None:
     assert score(**row, solution_str="0.5 is in the prose") == 0.0  # type: ignore[operator]
 
 
+def test_trl_trains_with_the_reward(tmp_path: Path) -> None:
+    """A model whose only word is a box: right for one problem, wrong for the other."""
+    trl = pytest.importorskip("trl")
+    from datasets import Dataset
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    words = Tokenizer(models.WordLevel({r"\boxed{2}": 0, "<end>": 1, "<unknown>": 2}, unk_token="<unknown>"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", pad_token="<end>")
+    sizes = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1)
+    config = Qwen3Config(vocab_size=3, head_dim=8, eos_token_id=1, pad_token_id=1, **sizes)
+    trainer = trl.GRPOTrainer(
+        model=Qwen3ForCausalLM(config),
+        processing_class=tokenizer,
+        reward_funcs=adapter("accuracy_reward")["accuracy_reward"],
+        train_dataset=Dataset.from_list(
+            [{"prompt": "x", "solution": str(number), "problem": "What is it?"} for number in (2, 3)]
+        ),
+        args=trl.GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=2,
+            per_device_train_batch_size=2,
+            num_generations=2,
+            max_completion_length=2,
+            generation_kwargs={"suppress_tokens": [1, 2]},
+            use_cpu=True,
+            bf16=False,
+            logging_steps=1,
+            report_to=[],
+            save_strategy="no",
+        ),
+    )
+    trainer.train()
+    logged = [row["rewards/accuracy_reward/mean"] for row in trainer.state.log_history if "reward" in row]
+    assert sorted(map(float, logged)) == [0.0, 1.0]
+
+
 def test_harnesses() -> None:
     """As lm-evaluation-harness and lighteval call them."""
     process = adapter("process_results")["process_results"]
