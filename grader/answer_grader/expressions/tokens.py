@@ -228,7 +228,7 @@ def closing_index(tokens: list[Token]) -> int | None:
     return None
 
 
-def split_tokens(tokens: list[Token], is_separator: Callable[[Token], bool]) -> tuple[list[list[Token]], list[Token]]:
+def split_tokens(tokens: list[Token], is_separator: Callable[[Token], object]) -> tuple[list[list[Token]], list[Token]]:
     """The parts between top-level separators, and the separators. Raises TooComplex for too many of them."""
     parts: list[list[Token]] = [[]]
     separators = []
