@@ -54,10 +54,9 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
 
 
 def _names_option(answer: str, letter: str, option: str) -> bool:
-    flat = one_line_text(answer)
-    match = re.fullmatch(r"\(?([A-Za-z])(?:\s*[).:]\s*|\s+)(.+)", flat, re.DOTALL)
+    match = _BEFORE.fullmatch(one_line_text(answer))
     return (
-        match is not None and match[1].upper() == letter and match[2].strip(" .") == one_line_text(option).strip(" .")
+        match is not None and match[2].upper() == letter and match[4].strip(" .") == one_line_text(option).strip(" .")
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
-from answer_grader.answers.types import Answer, AnswerList, Bracketed, Quantity
+from answer_grader.answers.types import Answer, AnswerList, Bracketed, Quantity, entries_of
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.matrices import as_matrix
 from answer_grader.expressions.nodes import (
@@ -143,5 +143,4 @@ def _may_open(tokens: list[Token]) -> bool:
 
 def _entries(group: Bracketed) -> tuple[Node, ...]:
     """The entries of brackets of one kind, where all are plain expressions; else none."""
-    entries = tuple(item.value for item in group.items if isinstance(item, Quantity) and item.unit is None)
-    return entries if (group.opening == "[") == (group.closing == "]") and len(entries) == len(group.items) else ()
+    return entries_of(group, group.opening) if (group.opening == "[") == (group.closing == "]") else ()
