@@ -392,15 +392,7 @@ class Parser:
     def call(self, function: str) -> Node:
         r"""A call after its name, with base and power: `\sin^2 x`, `\log_2 (8)`, `\sin^{-1} x`."""
         function = SYNONYMS.get(function, function)
-        base: Node | None = None
-        power: Node | None = None
-        while True:
-            if base is None and self._accept_sign("_"):
-                base = self.argument(single_digit=self._base_is_one_digit())
-            elif power is None and self._accept_sign("^"):
-                power = self.exponent()
-            else:
-                break
+        base, power = self._scripts(lambda: self.argument(single_digit=self._base_is_one_digit()))
         arguments = self.arguments()
         if power == _MINUS_ONE and "arc" + function in FUNCTIONS:
             return Call("arc" + function, arguments)
@@ -471,26 +463,36 @@ class Parser:
 
     def series(self, function: str) -> Node:
         r"""A sum or product after its sign: `\sum_{k=1}^{n} k^2`, `\prod_{k=2}^{10} \frac{k-1}{k}`."""
-        index: str | None = None
-        first: Node | None = None
-        last: Node | None = None
-        while True:
-            if first is None and self._accept_sign("_"):
-                self._expect("{")
-                index = self._advance().text
-                self._expect("=")
-                first = self.expression()
-                self._expect("}")
-            elif last is None and self._accept_sign("^"):
-                last = self.exponent()
-            else:
-                break
-        if index is None or first is None or last is None or len(index) != 1:
+        start, last = self._scripts(self._first_index)
+        if start is None or last is None:
             raise NotAnExpression(f"\\{function} lacks a bound")
+        index, first = start
         body = self.term()
         name = f"#{_series_depth(body)}"
         written: Node = Constant(CONSTANT_LETTERS[index]) if index in CONSTANT_LETTERS else Symbol(index)
         return Series(function, name, first, last, replaced(body, written, Symbol(name)))
+
+    def _first_index(self) -> tuple[str, Node]:
+        self._expect("{")
+        index = self._advance().text
+        self._expect("=")
+        first = self.expression()
+        self._expect("}")
+        if len(index) != 1:
+            raise NotAnExpression("an index of several letters")
+        return index, first
+
+    def _scripts(self, subscript: Callable[[], _Parsed]) -> tuple[_Parsed | None, Node | None]:
+        """A subscript and an exponent, in any order."""
+        below: _Parsed | None = None
+        above: Node | None = None
+        while True:
+            if below is None and self._accept_sign("_"):
+                below = subscript()
+            elif above is None and self._accept_sign("^"):
+                above = self.exponent()
+            else:
+                return below, above
 
     # Tokens
 

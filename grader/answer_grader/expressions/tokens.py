@@ -150,28 +150,21 @@ def tokenize(text: str, *, grouping: bool) -> list[Token]:
 
 
 def _next_token(text: str, position: int, *, grouping: bool, in_text: bool, spaced: bool) -> tuple[Token, int]:
-    for pattern, value in ((_REPEATING, _repeating_value), (_ELLIPSIS, _ellipsis_value)):
-        match = pattern.match(text, position)
+    for pattern, value in _NUMBERS:
+        match = pattern.match(text, position) if grouping or pattern is not _GROUPED_NUMBER else None
         if match and (number := value(match)) is not None:
             return Token(TokenKind.NUMBER, match[0], number, spaced), match.end()
-    if grouping and (match := _GROUPED_NUMBER.match(text, position)):
-        return Token(TokenKind.NUMBER, match[0], Fraction(match[0].replace(",", "")), spaced), match.end()
-    if match := _PLAIN_NUMBER.match(text, position):
-        return Token(TokenKind.NUMBER, match[0], _decimal(match[0]), spaced), match.end()
     if match := (_TEXT_WORD if in_text else _LETTERS).match(text, position):
         return Token(TokenKind.WORD if in_text else TokenKind.LETTERS, match[0], None, spaced), match.end()
     if match := _COMMAND.match(text, position):
-        if match[1] in ("{", "}"):
-            return Token(TokenKind.SIGN, match[0], None, spaced), match.end()
-        if match[1] == "%":
-            return Token(TokenKind.SIGN, "%", None, spaced), match.end()
-        return Token(TokenKind.COMMAND, match[1], None, spaced), match.end()
+        sign = {"{": "\\{", "}": "\\}", "%": "%"}.get(match[1])
+        return Token(TokenKind.SIGN if sign else TokenKind.COMMAND, sign or match[1], None, spaced), match.end()
     return Token(TokenKind.SIGN, text[position], None, spaced), position + 1
 
 
-def _decimal(text: str) -> Fraction | None:
-    """The exact value; None where the exponent is beyond what is computed with."""
-    mantissa, _, exponent = text.lower().partition("e")
+def _decimal(match: re.Match[str]) -> Fraction:
+    """The exact value. Raises TooComplex where the exponent is beyond what is computed with."""
+    mantissa, _, exponent = match[0].replace(",", "").lower().partition("e")
     if exponent and abs(int(exponent)) > 10_000:
         raise TooComplex("a decimal exponent beyond the bounds")
     return Fraction(mantissa.rstrip(".") or "0") * Fraction(10) ** int(exponent or 0)
@@ -203,6 +196,14 @@ def _ellipsis_value(match: re.Match[str]) -> Fraction | None:
 def _periodic_value(whole: str, fixed: str, period: str) -> Fraction:
     start = Fraction(int(whole or 0)) + (Fraction(int(fixed), 10 ** len(fixed)) if fixed else 0)
     return start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+
+
+_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Fraction | None]], ...] = (
+    (_REPEATING, _repeating_value),
+    (_ELLIPSIS, _ellipsis_value),
+    (_GROUPED_NUMBER, _decimal),
+    (_PLAIN_NUMBER, _decimal),
+)
 
 
 _OPENING_SIGNS, _CLOSING_SIGNS = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
