@@ -174,6 +174,8 @@ class Arithmetic:
                 raise TooComplex("a power with too many digits")
             return self.exact(base**exponent)
         if self.is_infinite(base):
+            if exponent == 0:  # 1 for mpmath 1.4, no number for earlier versions
+                raise Undefined("infinity to the power of zero")
             return self.tidy(base**exponent)
         self.bound_magnitude(exponent * self.context.log(abs(base)))
         return self.tidy(base**exponent)
