@@ -39,7 +39,7 @@ from answer_grader.answers.types import (
 )
 from answer_grader.answers.vectors import as_vector
 from answer_grader.answers.words import sentence_states
-from answer_grader.expressions.equality import equal, exact_value
+from answer_grader.expressions.equality import equal, exact_value, same_in_some_order
 from answer_grader.expressions.matrices import as_matrix
 from answer_grader.expressions.nodes import (
     Call,
@@ -147,16 +147,7 @@ class Comparison:
         return distinct
 
     def _match(self, answers: Sequence[Answer], references: Sequence[Answer]) -> bool:
-        """Whether the answers are the references in some order."""
-        if len(answers) != len(references):
-            return False
-        left = list(references)
-        for answer in answers:
-            match = next((index for index, reference in enumerate(left) if self.same(answer, reference)), None)
-            if match is None:
-                return False
-            del left[match]
-        return True
+        return len(answers) == len(references) and same_in_some_order(answers, references, self.same)
 
     def _tuple_without_brackets(self, answer: Answer, reference: Answer) -> bool:
         """`x = 1, y = 2` is the point (1, 2); `1, 2` is it where the problem asks for a point."""
@@ -248,13 +239,13 @@ class Comparison:
     def _same_times_or_ratios(self, answer: Answer, reference: Answer) -> bool:
         if isinstance(answer, TimeOfDay) and isinstance(reference, TimeOfDay) and not self.requested.wants_ratio:
             return self._same_times_of_day(answer, reference)
-        ratio = self.requested.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)
-        ratios = (self._as_ratio(answer), self._as_ratio(reference)) if ratio else (None, None)
-        if ratios[0] is None or ratios[1] is None or len(ratios[0].parts) != len(ratios[1].parts):
+        if not (self.requested.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)):
             return False
-        (first, *answer_parts), (reference_first, *reference_parts) = ratios[0].parts, ratios[1].parts
-        pairs = zip(answer_parts, reference_parts, strict=True)
-        return all(equal(Product((one, reference_first)), Product((other, first))) for one, other in pairs)
+        parts, expected = _ratio(answer), _ratio(reference)
+        return len(parts) == len(expected) > 0 and all(
+            equal(Product((one, expected[0])), Product((other, parts[0])))
+            for one, other in zip(parts[1:], expected[1:], strict=True)
+        )
 
     def _same_times_of_day(self, answer: TimeOfDay, reference: TimeOfDay) -> bool:
         if bool(answer.period) == bool(reference.period) or max(answer.hour, reference.hour) > 12:
@@ -265,18 +256,20 @@ class Comparison:
             return self.requested.period == (answer.period or reference.period)
         return bool(answer.period)
 
-    def _as_ratio(self, answer: Answer) -> Ratio | None:
-        match answer:
-            case Ratio():
-                return answer
-            case TimeOfDay(hour, minute, ""):
-                return Ratio((_number(hour), _number(minute)))
-            case Quantity(Quotient(numerator, denominator), None):
-                return Ratio((numerator, denominator))
-            case Quantity(value, None):
-                return Ratio((value, _number(1)))
-            case _:
-                return None
+
+def _ratio(answer: Answer) -> tuple[Node, ...]:
+    """The parts of an answer as a ratio; none if it is no ratio."""
+    match answer:
+        case Ratio(parts):
+            return parts
+        case TimeOfDay(hour, minute, ""):
+            return _number(hour), _number(minute)
+        case Quantity(Quotient(numerator, denominator), None):
+            return numerator, denominator
+        case Quantity(value, None):
+            return value, _number(1)
+        case _:
+            return ()
 
 
 def _is_plainly_interval(answer: Answer) -> bool:

@@ -6,9 +6,10 @@ such points. Unlike simplification, this always ends.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeVar
 
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
@@ -137,19 +138,28 @@ class _Comparison:
         """The same operations on equal operands; the operands of sums and products in any order."""
         if isinstance(left, Series) and isinstance(right, Series):
             left, right = _from_zero(left), _from_zero(right)
-        left_operands, right_operands = children(left), list(children(right))
+        left_operands, right_operands = children(left), children(right)
         if type(left) is not type(right) or getattr(left, "function", None) != getattr(right, "function", None):
             return False
         if len(left_operands) != len(right_operands) or not 0 < len(left_operands) <= _MOST_OPERANDS:
             return False
         if not isinstance(left, Sum | Product):
             return all(map(self.equal, left_operands, right_operands))
-        for one in left_operands:
-            match = next((other for other in right_operands if self.equal(one, other)), None)
-            if match is None:
-                return False
-            right_operands.remove(match)
-        return True
+        return same_in_some_order(left_operands, right_operands, self.equal)
+
+
+_Item = TypeVar("_Item")
+
+
+def same_in_some_order(left: Sequence[_Item], right: Sequence[_Item], same: Callable[[_Item, _Item], bool]) -> bool:
+    """Whether each item on the left has one of its own on the right, and none is left over."""
+    rest = list(right)
+    for one in left:
+        match = next((index for index, other in enumerate(rest) if same(one, other)), None)
+        if match is None:
+            return False
+        del rest[match]
+    return not rest
 
 
 def _integer_names(node: Node) -> frozenset[str]:
