@@ -60,7 +60,7 @@ SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_
 # An unescaped colon would make this line another rule.
 sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/$(SGLANG_READY)
 
-# Triton has 200 MB. Without a GPU, only the tests of its kernels need it.
+# Triton has 200 MB. Without a GPU, only the tests of its kernels need it. TRL and its data sets have 2 MB.
 TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
 $(TEST_READY): $(READY)
 	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
@@ -133,8 +133,9 @@ lock: $(READY)
 	$(VENV)/bin/uv pip compile pyproject.toml --extra pipeline --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --override $(VENV)/no-torch.txt --no-header --no-annotate --no-emit-index-url --quiet -o envs/cpu.lock
 	$(VENV)/bin/python envs/trim_lock.py envs/cpu.lock
-	echo "# What only tests need: kernels are compiled, and run in Triton's interpreter, without a GPU; made by \`make lock\`." > envs/test.lock
-	echo "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" | $(VENV)/bin/uv pip compile - --universal \
+	echo "# What only tests need: Triton for kernels without a GPU, TRL for the grader's reward; made by \`make lock\`." > envs/test.lock
+	printf '%s\n' "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" trl==1.16.0 datasets==5.2.0 dill==0.4.1 \
+	  multiprocess==0.70.19 xxhash==4.1.0 | $(VENV)/bin/uv pip compile - --no-deps --universal \
 	  --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet >> envs/test.lock
 
 # The versions of the CPU's lock, so that both environments compute with the same packages.

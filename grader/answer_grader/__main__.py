@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 import time
 from pathlib import Path
@@ -27,6 +28,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--accept-choice-text", action="store_true", help="accept a letter that is followed by that option's own text"
     )
     words = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # an answer can have half a surrogate pair
     try:
         if words.compare:
             differences = compare_files(words.source, words.target)
@@ -52,9 +55,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of processes, 1 or more, found {text!r}")
+    return int(text)
 
 
 class _Progress:

@@ -23,9 +23,6 @@ MAX_EXPONENT = 100_000
 MAX_TERMS = 1_000
 """Terms of a series that are added up; longer ones are compared by how they are built."""
 
-MAX_POLYNOMIAL_TERMS = 1_000
-"""Of a polynomial, and of the products that a multiplication takes; larger functions are compared at points."""
-
 MAX_ITEMS = 40
 """Answers in one list, set or union."""
 

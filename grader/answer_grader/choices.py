@@ -10,13 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 from answer_grader.bounds import MAX_ANSWER_CHARACTERS
-from answer_grader.expressions.normalization import COLOURS, SWITCHES
+from answer_grader.expressions.normalization import COLOURS, FONTS, SWITCHES
 
-_STYLE = (
-    r"text|textbf|textit|textrm|textsf|texttt|textnormal|textsc|textup|textsl|emph|mathbf|mathrm|mathsf|mathit|mathtt|mathbb|mathcal|"
-    r"boldsymbol|bm|bf|rm|mbox|hbox|operatorname|boxed|fbox|underline"
-)
-_STYLED = re.compile(rf"\\(?:{_STYLE})\*?\s*\{{([^{{}}]*)\}}")
+_STYLED = re.compile(rf"(?:{FONTS}|\\(?:textsl|mathbb|bf|rm)\*?\s*)\{{([^{{}}]*)\}}")
 _SWITCH = re.compile(SWITCHES)
 _COLOUR = re.compile(COLOURS)
 _NAMED = re.compile(
@@ -58,10 +54,9 @@ def choice_matches(answer: str, reference: str, *, choices: Sequence[str] | None
 
 
 def _names_option(answer: str, letter: str, option: str) -> bool:
-    flat = one_line_text(answer)
-    match = re.fullmatch(r"\(?([A-Za-z])(?:\s*[).:]\s*|\s+)(.+)", flat, re.DOTALL)
+    match = _BEFORE.fullmatch(one_line_text(answer))
     return (
-        match is not None and match[1].upper() == letter and match[2].strip(" .") == one_line_text(option).strip(" .")
+        match is not None and match[2].upper() == letter and match[4].strip(" .") == one_line_text(option).strip(" .")
     )
 
 

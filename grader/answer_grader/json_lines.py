@@ -107,8 +107,7 @@ def _grade_batch(
     workers: int | None,
     accept_choice_text: bool,
 ) -> None:
-    numbers: list[int] = []
-    names: list[object] = []
+    lines: list[tuple[int, object]] = []
     items: list[Item] = []
     for number, line in batch:
         if not line.strip():
@@ -120,20 +119,19 @@ def _grade_batch(
         except ValueError as error:
             report.malformed.append(MalformedLine(number, str(error)))
             continue
-        numbers.append(number)
-        names.append(name)
+        lines.append((number, name))
         items.append(item)
+    settled: list[tuple[Item, Verdict]] = []
     results = grade_each(items, workers=workers, accept_choice_text=accept_choice_text)
-    for number, name, result in zip(numbers, names, results, strict=True):
+    for (number, name), item, result in zip(lines, items, results, strict=True):
         if isinstance(result, ValueError):
             report.malformed.append(MalformedLine(number, str(result)))
             continue
+        settled.append((item, result))
         report.verdicts[result.outcome] += 1
         record = {"id": name, "answer": result.answer, "verdict": result.outcome, "correct": result.correct}
-        record["reason"] = result.reason
-        output.write(json.dumps(record, ensure_ascii=False) + "\n")
-    settled = [(item, result) for item, result in zip(items, results, strict=True) if isinstance(result, Verdict)]
-    report.forms += answer_forms([item for item, _ in settled], [result for _, result in settled])
+        output.write(json.dumps(record | {"reason": result.reason}, ensure_ascii=False) + "\n")
+    report.forms += answer_forms([item for item, _ in settled], [verdict for _, verdict in settled])
 
 
 def parse_line(line: bytes) -> tuple[object, Item]:

@@ -10,16 +10,20 @@ import select
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from answer_grader.grading import grade_without_comparison, verdict_of
-from answer_grader.verdict import Item, Outcome, Verdict
+from answer_grader.verdict import Item, Kind, Outcome, Verdict
 
 Progress = Callable[[int, int], None]
 """Called with (graded so far, total)."""
+
+Result = Verdict | ValueError
+Question = tuple[str, str, Kind, str | None]
+"""The arguments of `answer_matches`."""
 
 EXIT_OUT_OF_MEMORY = 77
 """Exit status of a worker that reached its limit of memory."""
@@ -29,7 +33,6 @@ STALLED_SECONDS = 600
 
 WORKER_COMMAND = [sys.executable, "-m", "answer_grader.worker"]
 
-_CHUNK = 32
 _COMPARISONS_A_WORKER = 200
 """Below this many comparisons a further worker costs more than it saves."""
 
@@ -58,11 +61,8 @@ def grade_many(
     this process, without limits, as does the default where processes have no limits (Windows). Raises
     ValueError naming the first item whose reference cannot be used.
     """
-    results = grade_each(
-        items, workers=workers, progress=progress, accept_choice_text=accept_choice_text, limits=limits
-    )
     verdicts: list[Verdict] = []
-    for index, result in enumerate(results):
+    for index, result in enumerate(grade_each(items, workers, progress, accept_choice_text, limits)):
         if isinstance(result, ValueError):
             raise ValueError(f"item {index}: {result}") from result
         verdicts.append(result)
@@ -71,128 +71,67 @@ def grade_many(
 
 def grade_each(
     items: Sequence[Item],
-    *,
     workers: int | None = None,
     progress: Progress | None = None,
     accept_choice_text: bool = False,
     limits: Limits | None = None,
-) -> list[Verdict | ValueError]:
+) -> list[Result]:
     """As `grade_many`, with the error of an unusable item in its place."""
-    results: list[Verdict | ValueError | None] = []
-    waiting: dict[Comparison, list[int]] = {}
+    results: list[Result | str] = []
+    waiting: dict[Question, list[int]] = {}
     for index, item in enumerate(items):
         try:
-            settled: Verdict | ValueError | str = grade_without_comparison(item, accept_choice_text=accept_choice_text)
+            results.append(grade_without_comparison(item, accept_choice_text=accept_choice_text))
         except ValueError as error:
-            settled = error
-        if isinstance(settled, str):
-            waiting.setdefault(Comparison(settled, item.reference, item.kind, item.problem), []).append(index)
-            results.append(None)
-        else:
-            results.append(settled)
-
+            results.append(error)
+        if isinstance(answer := results[-1], str):
+            waiting.setdefault((answer, item.reference, item.kind, item.problem), []).append(index)
     done = len(items) - sum(map(len, waiting.values()))
     if progress:
         progress(done, len(items))
-
-    def settle(comparison: Comparison, result: Verdict | ValueError) -> None:
-        nonlocal done
-        for index in waiting[comparison]:
+    compared = _compare_all(list(waiting), workers, limits or Limits())
+    for indices, result in zip(waiting.values(), compared, strict=True):
+        for index in indices:
             results[index] = result
-        done += len(waiting[comparison])
+        done += len(indices)
         if progress:
             progress(done, len(items))
-
-    _compare_all(list(waiting), settle, workers, limits or Limits())
-    assert all(result is not None for result in results)
-    return [result for result in results if result is not None]
+    return [result for result in results if not isinstance(result, str)]
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One question to a worker."""
-
-    answer: str
-    reference: str
-    kind: str
-    problem: str | None
-
-    def verdict(self, correct: bool, reason: str) -> Verdict:
-        return verdict_of(self.answer, self.reference, correct, reason)
-
-
-Settle = Callable[[Comparison, Verdict | ValueError], None]
-
-
-def _compare_all(comparisons: list[Comparison], settle: Settle, workers: int | None, limits: Limits) -> None:
+def _compare_all(questions: list[Question], workers: int | None, limits: Limits) -> Iterator[Result]:
+    """The results of all questions, in their order."""
     if workers == 0 or (workers is None and os.name != "posix"):
-        _compare_here(comparisons, settle)
+        yield from map(_compare_here, questions)
         return
     if workers is None:
-        workers = min(os.cpu_count() or 1, -(-len(comparisons) // _COMPARISONS_A_WORKER))
-    queue = _Queue(comparisons, limits)
-    threads = [
-        threading.Thread(target=queue.drain, args=(settle,), daemon=True) for _ in range(min(workers, len(comparisons)))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if queue.failure is not None:
-        raise queue.failure
+        workers = min(os.cpu_count() or 1, -(-len(questions) // _COMPARISONS_A_WORKER))
+    workers = max(1, min(workers, len(questions)))
+    idle: list[_Worker | None] = [None] * workers  # as many as threads; started when they are needed
+
+    def compare(question: Question) -> Result:
+        worker = idle.pop()
+        try:
+            worker = worker or _Worker(limits)
+            return worker.compare(question)
+        finally:
+            idle.append(worker if worker and worker.process.returncode is None else None)
+
+    try:
+        with ThreadPoolExecutor(workers) as threads:
+            yield from threads.map(compare, questions)
+    finally:
+        for worker in filter(None, idle):
+            worker.close()
 
 
-def _compare_here(comparisons: list[Comparison], settle: Settle) -> None:
+def _compare_here(question: Question) -> Result:
     from answer_grader.matching import answer_matches
 
-    for each in comparisons:
-        try:
-            settle(each, each.verdict(*answer_matches(each.answer, each.reference, each.kind, each.problem)))
-        except ValueError as error:
-            settle(each, error)
-
-
-@dataclass
-class _Queue:
-    """Comparisons still to be made, shared by the threads that each feed one worker process."""
-
-    comparisons: list[Comparison]
-    limits: Limits
-    position: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    failure: BaseException | None = None
-
-    def drain(self, settle: Settle) -> None:
-        worker = None
-        try:
-            while chunk := self._next_chunk():
-                while chunk:
-                    worker = worker or _Worker(self.limits)
-                    answered = worker.ask(chunk, lambda each, result: self._settle(settle, each, result))
-                    if answered < len(chunk):
-                        self._settle(settle, chunk[answered], worker.exit_verdict(chunk[answered]))
-                        worker.close()
-                        worker = None
-                        answered += 1
-                    chunk = chunk[answered:]
-        except BaseException as error:  # handed to the calling thread
-            with self.lock:
-                self.failure = self.failure or error
-        finally:
-            if worker:
-                worker.close()
-
-    def _next_chunk(self) -> list[Comparison]:
-        with self.lock:
-            if self.failure is not None:
-                return []
-            chunk = self.comparisons[self.position : self.position + _CHUNK]
-            self.position += len(chunk)
-            return chunk
-
-    def _settle(self, settle: Settle, comparison: Comparison, result: Verdict | ValueError) -> None:
-        with self.lock:
-            settle(comparison, result)
+    try:
+        return verdict_of(*question[:2], *answer_matches(*question))
+    except ValueError as error:
+        return error
 
 
 class _Worker:
@@ -206,49 +145,35 @@ class _Worker:
             stdout=subprocess.PIPE,
             env=environment,
         )
-        self.unread = b""
-        if self._reply() != b'"ready"':
+        if self._reply() != b'"ready"\n':
             raise RuntimeError(f"a grading worker did not start (exit status {self.process.wait()})")
 
-    def ask(self, chunk: list[Comparison], settle: Settle) -> int:
-        """Settles the chunk in order; returns how many were answered before the worker ended."""
+    def compare(self, question: Question) -> Result:
+        """The result of one question; the verdict `timeout` if the worker reached a limit and ended."""
         assert self.process.stdin is not None
-        try:
-            for each in chunk:
-                fields = [each.answer, each.reference, each.kind, each.problem]
-                self.process.stdin.write(json.dumps(fields).encode() + b"\n")
+        with suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(question).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the replies say how far it came
-        for answered, each in enumerate(chunk):
-            reply = self._reply()
-            if reply is None:
-                return answered
-            outcome = json.loads(reply)
-            settle(each, each.verdict(*outcome) if isinstance(outcome, list) else ValueError(outcome["error"]))
-        return len(chunk)
-
-    def _reply(self) -> bytes | None:
-        """The next line; None where the worker has ended."""
-        assert self.process.stdout is not None
-        while b"\n" not in self.unread:
-            readable, _, _ = select.select([self.process.stdout], [], [], STALLED_SECONDS)
-            if not readable:
-                self.process.kill()
-                raise RuntimeError(f"a grading worker made no progress for {STALLED_SECONDS} s")
-            received = os.read(self.process.stdout.fileno(), 65536)
-            if not received:
-                return None
-            self.unread += received
-        line, self.unread = self.unread.split(b"\n", 1)
-        return line
-
-    def exit_verdict(self, comparison: Comparison) -> Verdict:
+        if reply := self._reply():
+            match = json.loads(reply)
+            return verdict_of(*question[:2], *match) if isinstance(match, list) else ValueError(match["error"])
         status = self.process.wait()
-        if status in (-signal.SIGXCPU, EXIT_OUT_OF_MEMORY):
-            reason = "beyond the limit of memory" if status == EXIT_OUT_OF_MEMORY else "beyond the limit of time"
-            return Verdict(comparison.answer, comparison.reference, Outcome.TIMEOUT, reason)
-        raise RuntimeError(f"a grading worker ended with status {status} on the answer {comparison.answer[:200]!r}")
+        self.close()
+        if status not in (-signal.SIGXCPU, EXIT_OUT_OF_MEMORY):
+            raise RuntimeError(f"a grading worker ended with status {status} on the answer {question[0][:200]!r}")
+        limit = "memory" if status == EXIT_OUT_OF_MEMORY else "time"
+        return Verdict(*question[:2], Outcome.TIMEOUT, f"beyond the limit of {limit}")
+
+    def _reply(self) -> bytes:
+        """Its next line; nothing if it has ended. It answers each question before the next, so no line is left over."""
+        assert self.process.stdout is not None
+        readable, _, _ = select.select([self.process.stdout], [], [], STALLED_SECONDS)
+        if not readable:
+            self.process.kill()
+            self.close()
+            raise RuntimeError(f"a grading worker made no progress for {STALLED_SECONDS} s")
+        line = self.process.stdout.readline()
+        return line if line.endswith(b"\n") else b""
 
     def close(self) -> None:
         assert self.process.stdin is not None

@@ -1,6 +1,8 @@
 """Scoring JSON lines and comparing scored files."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -188,3 +190,24 @@ def test_files_that_are_not_scored_or_repeat_an_identity_are_refused(tmp_path: P
     for identity in ([1], True):
         with pytest.raises(ValueError, match="its id is no string or integer"):
             compare_files(good, write(tmp_path / "identity", [scored("a", "1", "correct") | {"id": identity}]))
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "answer_grader", *words], capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def test_half_a_surrogate_pair_is_printed_as_it_is_written(tmp_path: Path) -> None:
+    old = write(tmp_path / "old", [scored("\ud83d", "\ud83d", "wrong"), scored("b", "2", "wrong")])
+    new = write(tmp_path / "new", [scored("\ud83d", "\ud83e", "wrong"), scored("b", "2", "wrong")])
+    done = run("--compare", str(old), str(new))
+    assert done.stdout == "\\ud83d: wrong (\\ud83d) -> wrong (\\ud83e)\n1 lines differ\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two"])
+def test_a_number_of_processes_that_cannot_be_is_named(number: str) -> None:
+    done = run("a", "b", f"--workers={number}")
+    assert done.returncode == 2
+    assert f"argument --workers: expected a number of processes, 1 or more, found '{number}'" in done.stderr

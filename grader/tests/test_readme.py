@@ -1,4 +1,4 @@
-"""README.md: its examples print what it says, with sympy as the only package, and its adapters fit their libraries' calls."""
+"""README.md: its examples print what it says, mpmath alone beside it, and its adapters fit their libraries' calls."""
 
 import importlib.util
 import json
@@ -15,7 +15,7 @@ import answer_grader
 
 FOLDER = Path(__file__).parents[1]
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
-PACKAGES = ("sympy", "mpmath")
+PACKAGES = ("mpmath",)
 
 
 def fenced(kind: str) -> list[str]:
@@ -33,7 +33,7 @@ def adapter(name: str) -> dict[str, object]:
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """The environment of the grader with sympy and mpmath, and no other package."""
+    """The environment of the grader with mpmath and no other package."""
     folder = tmp_path / "packages"
     folder.mkdir()
     (folder / "answer_grader").symlink_to(Path(answer_grader.__file__).parent)
@@ -81,6 +81,43 @@ def test_rewards() -> None:
     row = {"data_source": "math", "ground_truth": "1/2", "extra_info": {"question": "Half?"}}
     assert score(**row, solution_str=r"\boxed{0.5}") == 1.0  # type: ignore[operator]
     assert score(**row, solution_str="0.5 is in the prose") == 0.0  # type: ignore[operator]
+
+
+def test_trl_trains_with_the_reward(tmp_path: Path) -> None:
+    """A model whose only word is a box: right for one problem, wrong for the other."""
+    trl = pytest.importorskip("trl")
+    from datasets import Dataset
+    from tokenizers import Tokenizer, models
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    words = Tokenizer(models.WordLevel({r"\boxed{2}": 0, "<end>": 1, "<unknown>": 2}, unk_token="<unknown>"))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>", pad_token="<end>")
+    sizes = dict(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, num_key_value_heads=1)
+    config = Qwen3Config(vocab_size=3, head_dim=8, eos_token_id=1, pad_token_id=1, **sizes)
+    trainer = trl.GRPOTrainer(
+        model=Qwen3ForCausalLM(config),
+        processing_class=tokenizer,
+        reward_funcs=adapter("accuracy_reward")["accuracy_reward"],
+        train_dataset=Dataset.from_list(
+            [{"prompt": "x", "solution": str(number), "problem": "What is it?"} for number in (2, 3)]
+        ),
+        args=trl.GRPOConfig(
+            output_dir=str(tmp_path),
+            max_steps=2,
+            per_device_train_batch_size=2,
+            num_generations=2,
+            max_completion_length=2,
+            generation_kwargs={"suppress_tokens": [1, 2]},
+            use_cpu=True,
+            bf16=False,
+            logging_steps=1,
+            report_to=[],
+            save_strategy="no",
+        ),
+    )
+    trainer.train()
+    logged = [row["rewards/accuracy_reward/mean"] for row in trainer.state.log_history if "reward" in row]
+    assert sorted(map(float, logged)) == [0.0, 1.0]
 
 
 def test_harnesses() -> None:

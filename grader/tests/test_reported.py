@@ -5,6 +5,10 @@ import pytest
 from answer_grader import grade
 
 ACCEPTED = {
+    "words beside a value": {
+        "integer 7": [r"7\text{ exactly}", r"7\text{ apples}"],
+        "math 7": [r"\approx 7", r"\text{about }7", r"x \approx 7", r"7\text{ problems}"],
+    },
     "sizes and faces": {
         "integer 7": [r"\huge{7}", r"\LARGE 7", r"{\tiny 7}", r"\bfseries 7"],
         r"math \frac12": [r"\Huge{\frac12}", r"\small 0.5"],
@@ -87,8 +91,11 @@ REFUSED = {
     "an aside": {"math 42": [r"42\ (=6\cdot 8)"], "integer 42": [r"42\ (=6\cdot 8)"], "math 48": [r"42\ (=6\cdot 8)"]},
     "digits after a fraction": {"math 81": [r"\frac919"], r"math \frac{91}{9}": [r"\frac919"]},
     "number words behind a number": {
-        "integer 7": [r"7\text{ halves}", r"7\text{ approximately}", r"7\text{ out of ten}"],
-        "math 7": [r"\text{seven twentieths}", r"\text{seven point five}", r"7\text{ (guess)}"],
+        "integer 7": [r"7\text{ halves}", r"7\text{ approximately}", r"7\text{ out of ten}", r"7\text{ probably}"],
+        "math 7": [
+            *(r"\text{seven twentieths}", r"\text{seven point five}", r"7\text{ (guess)}"),
+            *(r"7\text{ approximately}", r"7\text{ probably}", r"7\text{ perhaps}", r"\approx 7.01"),
+        ],
         "integer 5": [r"5\text{ crore}", r"5\text{ root two}", r"5\text{ pi}"],
     },
     "a remainder that is not taken": {"math 7": [r"7 \bmod 4"], "math 1024": [r"2^{10} \bmod 1000"]},

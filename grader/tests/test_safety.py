@@ -68,6 +68,21 @@ def test_too_large_to_compute_is_still_equal_to_itself() -> None:
     assert grade(r"\boxed{(10^{10})! + 1}", "1 + (10^{10})!", "math").correct
 
 
+@pytest.mark.parametrize(
+    ("answer", "reference", "same"),
+    [
+        (r"\operatorname{sgn}(i)", "1", False),
+        (r"\operatorname{sgn}(-\sqrt{2})", "-1", True),
+        (r"\max(i, 2)", "2", False),
+        (r"\min(\infty, 2, -1)", "-1", True),
+        (r"\max(\sqrt{2}, 1)", r"\sqrt{2}", True),
+        (r"\lfloor i \rfloor", "0", False),
+    ],
+)
+def test_functions_of_any_number_have_a_value_or_none(answer: str, reference: str, same: bool) -> None:
+    assert grade(rf"\boxed{{{answer}}}", reference).correct is same
+
+
 VOCABULARY = (
     r"{ } ( ) [ ] \{ \} | , ; : + - * / ^ _ = < > \le \ne \in \cup \setminus \pm \mp \frac \sqrt \sqrt[3] \binom \text{ "
     r"\text{cm} \text{or} and \begin{pmatrix} \end{pmatrix} \\ & x y n e i 12 3.5 0.\overline{3} 1,234 \pi \infty ! ' \% \$ "

@@ -47,7 +47,7 @@ _NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
 """Folders of a run without manifests, some with many files; relative to the run's folder."""
 
 _PACKAGES = (
-    "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "answer-grader", "sympy",
+    "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "answer-grader", "mpmath",
 )  # fmt: skip
 
 

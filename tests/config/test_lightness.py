@@ -35,7 +35,7 @@ MODULES = [
 
 def loaded(code: str) -> set[str]:
     """Which heavy packages a fresh process holds after running `code`."""
-    heavy = "{'torch', 'transformers', 'tokenizers', 'sympy', 'pandas', 'pyarrow', 'matplotlib', 'snakemake'} & set(sys.modules)"
+    heavy = "{'torch', 'transformers', 'tokenizers', 'mpmath', 'pandas', 'pyarrow', 'matplotlib', 'snakemake'} & set(sys.modules)"
     command = [sys.executable, "-c", f"{code}\nimport sys\nprint(*sorted({heavy}))"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

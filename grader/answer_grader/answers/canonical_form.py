@@ -15,9 +15,10 @@ from answer_grader.answers.types import (
     Relation,
     SetExpression,
     SetOperator,
+    entries_of,
     variable_name,
 )
-from answer_grader.expressions.nodes import Matrix, Node, PlusMinus, contains, expand_plus_minus
+from answer_grader.expressions.nodes import Matrix, PlusMinus, contains, expand_plus_minus
 
 _SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
 _LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
@@ -66,7 +67,9 @@ def canonical(answer: Answer) -> Answer:
             return canonical(sides[1])
         case Bracketed(items) if (index := _signed_entry(items)) is not None:
             entries = items_of(canonical(items[index]), AnswerList)
-            return AnswerList(tuple(replace(answer, items=_with(items, index, entry)) for entry in entries))
+            return AnswerList(
+                tuple(replace(answer, items=(*items[:index], entry, *items[index + 1 :])) for entry in entries)
+            )
         case Relation((first, FiniteSet()), ("=",)) if variable_name(first) is not None:
             return canonical(answer.sides[1])
         case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
@@ -116,21 +119,12 @@ def matrix_of(answer: Answer) -> Matrix | None:
     """A matrix, also in the form `[[1, 2], [3, 4]]`, or as a vector in angle brackets."""
     if isinstance(answer, Quantity) and isinstance(answer.value, Matrix):
         return answer.value
-    if not isinstance(answer, Bracketed):
+    if column := entries_of(answer, "langle"):
+        return Matrix(tuple((entry,) for entry in column))
+    if not isinstance(answer, Bracketed) or answer.opening != "[":
         return None
-    if answer.opening == "langle":
-        entries = [item.value for item in answer.items if isinstance(item, Quantity)]
-        return Matrix(tuple((entry,) for entry in entries)) if len(entries) == len(answer.items) else None
-    rows = [_row(item) for item in answer.items] if answer.opening == "[" else []
-    full = [row for row in rows if row is not None]
-    return Matrix(tuple(full)) if full and len(full) == len(rows) and len({len(row) for row in full}) == 1 else None
-
-
-def _row(item: Answer) -> tuple[Node, ...] | None:
-    if not isinstance(item, Bracketed) or item.opening != "[":
-        return None
-    entries = tuple(entry.value for entry in item.items if isinstance(entry, Quantity))
-    return entries if len(entries) == len(item.items) else None
+    rows = tuple(entries_of(item, "[") for item in answer.items)
+    return Matrix(rows) if all(rows) and len(set(map(len, rows))) == 1 else None
 
 
 def _is_variable_or_point(answer: Answer) -> bool:
@@ -144,10 +138,6 @@ def _signed_entry(items: Sequence[Answer]) -> int | None:
     """Which entry of a tuple has a plus-minus sign, if one alone has."""
     signed = [i for i, item in enumerate(items) if isinstance(item, Quantity) and contains(item.value, PlusMinus)]
     return signed[0] if len(signed) == 1 else None
-
-
-def _with(items: Sequence[Answer], index: int, entry: Answer) -> tuple[Answer, ...]:
-    return (*items[:index], entry, *items[index + 1 :])
 
 
 def _spread_relation(relation: Relation) -> Answer:

@@ -39,7 +39,7 @@ from answer_grader.answers.types import (
 )
 from answer_grader.answers.vectors import as_vector
 from answer_grader.answers.words import sentence_states
-from answer_grader.expressions.equality import equal, exact_value
+from answer_grader.expressions.equality import equal, exact_value, same_in_some_order
 from answer_grader.expressions.matrices import as_matrix
 from answer_grader.expressions.nodes import (
     Call,
@@ -115,12 +115,10 @@ class Comparison:
         return equal(answer, reference, degree_is_one=True)
 
     def _same_matrices(self, answer: Matrix | None, reference: Matrix | None) -> bool:
-        if answer is None or reference is None or len(answer.rows) != len(reference.rows):
+        if answer is None or reference is None:
             return False
-        if len(answer.rows[0]) != len(reference.rows[0]):
-            return False
-        pairs = zip(answer.rows, reference.rows, strict=True)
-        return all(equal(one, other) for row in pairs for one, other in zip(*row, strict=True))
+        sizes = [[len(row) for row in matrix.rows] for matrix in (answer, reference)]
+        return sizes[0] == sizes[1] and all(map(equal, children(answer), children(reference)))
 
     # Several answers
 
@@ -149,16 +147,7 @@ class Comparison:
         return distinct
 
     def _match(self, answers: Sequence[Answer], references: Sequence[Answer]) -> bool:
-        """Whether the answers are the references in some order."""
-        if len(answers) != len(references):
-            return False
-        left = list(references)
-        for answer in answers:
-            match = next((index for index, reference in enumerate(left) if self.same(answer, reference)), None)
-            if match is None:
-                return False
-            del left[match]
-        return True
+        return len(answers) == len(references) and same_in_some_order(answers, references, self.same)
 
     def _tuple_without_brackets(self, answer: Answer, reference: Answer) -> bool:
         """`x = 1, y = 2` is the point (1, 2); `1, 2` is it where the problem asks for a point."""
@@ -198,27 +187,20 @@ class Comparison:
 
     def _states(self, answer: Relation, reference: Answer) -> bool:
         """Whether an equation, or a chain with an approximation at its end, states the reference's value."""
-        operators = answer.operators
-        if "approx" in operators:
-            first = operators.index("approx")
-            exact = answer.sides[: first + 1]
-            if self._ends_with(exact, operators[:first], answer.source, reference):
-                return True
-            name = answer.source[0]
-            named = first == 0 and (names_value(name) or self.requested.mentions(name))
-            return (named or self.requested.wants_rounding) and self.same(answer.sides[-1], reference)
-        return self._ends_with(answer.sides, operators, answer.source, reference)
+        operators, name = answer.operators, answer.source[0]
+        named = names_value(name) or self.requested.mentions(name)
+        if "approx" not in operators:
+            return self._ends_with(answer.sides, operators, named, reference)
+        first = operators.index("approx")
+        if self._ends_with(answer.sides[: first + 1], operators[:first], named, reference):
+            return True
+        return ((first == 0 and named) or self.requested.wants_rounding) and self.same(answer.sides[-1], reference)
 
-    def _ends_with(
-        self, sides: Sequence[Answer], operators: Sequence[str], source: Sequence[str], reference: Answer
-    ) -> bool:
+    def _ends_with(self, sides: Sequence[Answer], operators: Sequence[str], named: bool, reference: Answer) -> bool:
+        """Whether a chain of equations has the reference's value on each side, perhaps after a name."""
         if not operators:
             return not (isinstance(sides[0], Quantity) and symbols(sides[0].value)) and self.same(sides[0], reference)
-        if any(operator not in ("=", "equiv") for operator in operators):
-            return False
-        named = names_value(source[0]) or self.requested.mentions(source[0])
-        values = sides[1:] if named else sides
-        return all(self.same(value, reference) for value in values)
+        return set(operators) <= {"=", "equiv"} and all(self.same(value, reference) for value in sides[named:])
 
     # Tuples, numerals, times
 
@@ -257,13 +239,13 @@ class Comparison:
     def _same_times_or_ratios(self, answer: Answer, reference: Answer) -> bool:
         if isinstance(answer, TimeOfDay) and isinstance(reference, TimeOfDay) and not self.requested.wants_ratio:
             return self._same_times_of_day(answer, reference)
-        ratio = self.requested.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)
-        ratios = (self._as_ratio(answer), self._as_ratio(reference)) if ratio else (None, None)
-        if ratios[0] is None or ratios[1] is None or len(ratios[0].parts) != len(ratios[1].parts):
+        if not (self.requested.wants_ratio or isinstance(answer, Ratio) or isinstance(reference, Ratio)):
             return False
-        (first, *answer_parts), (reference_first, *reference_parts) = ratios[0].parts, ratios[1].parts
-        pairs = zip(answer_parts, reference_parts, strict=True)
-        return all(equal(Product((one, reference_first)), Product((other, first))) for one, other in pairs)
+        parts, expected = _ratio(answer), _ratio(reference)
+        return len(parts) == len(expected) > 0 and all(
+            equal(Product((one, expected[0])), Product((other, parts[0])))
+            for one, other in zip(parts[1:], expected[1:], strict=True)
+        )
 
     def _same_times_of_day(self, answer: TimeOfDay, reference: TimeOfDay) -> bool:
         if bool(answer.period) == bool(reference.period) or max(answer.hour, reference.hour) > 12:
@@ -274,18 +256,20 @@ class Comparison:
             return self.requested.period == (answer.period or reference.period)
         return bool(answer.period)
 
-    def _as_ratio(self, answer: Answer) -> Ratio | None:
-        match answer:
-            case Ratio():
-                return answer
-            case TimeOfDay(hour, minute, ""):
-                return Ratio((_number(hour), _number(minute)))
-            case Quantity(Quotient(numerator, denominator), None):
-                return Ratio((numerator, denominator))
-            case Quantity(value, None):
-                return Ratio((value, _number(1)))
-            case _:
-                return None
+
+def _ratio(answer: Answer) -> tuple[Node, ...]:
+    """The parts of an answer as a ratio; none if it is no ratio."""
+    match answer:
+        case Ratio(parts):
+            return parts
+        case TimeOfDay(hour, minute, ""):
+            return _number(hour), _number(minute)
+        case Quantity(Quotient(numerator, denominator), None):
+            return numerator, denominator
+        case Quantity(value, None):
+            return value, _number(1)
+        case _:
+            return ()
 
 
 def _is_plainly_interval(answer: Answer) -> bool:
@@ -355,15 +339,13 @@ def _with_integration_constant(node: Node, other: Node) -> Node:
     for name, letter in permutations("CcKk", 2):
         if len(names) == 2 and names - {name} == others - {letter} and names - others == {name}:
             constant, named = Symbol(name), Symbol(letter)
-            both_stand_alone = all(
-                isinstance(each, Sum) and each.terms.count(term) == 1 and _occurrences(each, term.name) == 1
-                for each, term in ((node, constant), (other, named))
-            )
-            if both_stand_alone and isinstance(node, Sum):
+            if isinstance(node, Sum) and _is_once_a_term(constant, node) and _is_once_a_term(named, other):
                 return Sum(tuple(named if term == constant else term for term in node.terms))
     return node
 
 
-def _occurrences(node: Node, name: str) -> int:
-    """How often a variable occurs."""
-    return int(node == Symbol(name)) + sum(_occurrences(child, name) for child in children(node))
+def _is_once_a_term(variable: Symbol, node: Node) -> bool:
+    """Whether a variable is a term of a sum, and occurs nowhere else in it."""
+    return (
+        isinstance(node, Sum) and variable in node.terms and sum(variable.name in symbols(t) for t in node.terms) == 1
+    )

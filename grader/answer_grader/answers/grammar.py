@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
+from answer_grader.answers.canonical_form import items_of
 from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
-from answer_grader.answers.token_lists import closing_index, split_tokens, strip_punctuation, text_of
 from answer_grader.answers.types import (
     Answer,
     AnswerList,
@@ -28,11 +28,19 @@ from answer_grader.expressions.equality import equal
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.nodes import Matrix, symbols
 from answer_grader.expressions.normalization import normalize
-from answer_grader.expressions.tokens import FUNCTIONS, Token, TokenKind, is_mathematics, tokenize
+from answer_grader.expressions.tokens import (
+    FUNCTIONS,
+    Token,
+    TokenKind,
+    closing_index,
+    is_mathematics,
+    split_tokens,
+    strip_punctuation,
+    text_of,
+    tokenize,
+)
 
-_RELATION_SIGNS = {"=": "=", "<": "<", ">": ">"}
-_RELATION_COMMANDS = {name: name for name in ("le", "ge", "ne", "approx", "in", "equiv", "notin")}
-_SET_NAMES = {"R": "R", "Z": "Z", "N": "N", "Q": "Q", "C": "C"}
+_RELATIONS = ("le", "ge", "ne", "approx", "in", "equiv", "notin")
 
 
 @lru_cache(maxsize=512)
@@ -60,11 +68,12 @@ def _parse_list(tokens: list[Token]) -> Answer:
     moment = parse_time_of_day(text) or parse_date(text)
     if moment is not None:
         return moment
-    parts, separators = split_tokens(tokens, _is_list_separator)
+    parts, separators = split_tokens(tokens, _joiner)
     parts = [part for part in map(strip_punctuation, parts) if part]
     if not separators or len(parts) < 2:
         return _parse_relation(parts[0] if parts else tokens)
-    joiner = max((_joiner(separator) for separator in separators), key=lambda each: (each is not Joiner.COMMA, each))
+    joiners = set(map(_joiner, separators))
+    joiner = next(each for each in (Joiner.OR, Joiner.AND, Joiner.COMMA) if each in joiners)
     items = tuple(_parse_relation(part) for part in parts)
     duration = sum_of_parts(items) if joiner is not Joiner.OR else None
     return duration or AnswerList(items, joiner)
@@ -96,17 +105,8 @@ _VERBS = ("is", "are", "equals", "be")
 
 
 _INTRODUCTIONS = [
-    text.split()
-    for text in (
-        "the final answer is",
-        "the correct answer is",
-        "the answer is",
-        "final answer",
-        "answer is",
-        "answer",
-        "so",
-        "thus",
-    )
+    *(["the", *kind, "answer", "is"] for kind in (["final"], ["correct"], [])),
+    *(["final", "answer"], ["answer", "is"], ["answer"], ["so"], ["thus"]),
 ]
 
 
@@ -123,28 +123,26 @@ def _is_word(token: Token) -> bool:
     return token.kind is TokenKind.LETTERS and not is_mathematics(token.text)
 
 
-def _is_list_separator(token: Token) -> bool:
-    if token.is_sign(",", ";") or token.is_command("lor", "vee", "land", "wedge", "\\"):
-        return True
-    return token.is_wordlike and token.text.lower() in ("and", "or")
-
-
-def _joiner(separator: Token) -> Joiner:
-    if separator.is_command("lor", "vee") or separator.text.lower() == "or":
+def _joiner(token: Token) -> Joiner | None:
+    """How a token joins the answers beside it; None for any other token."""
+    word = token.text.lower() if token.is_wordlike else ""
+    if token.is_command("lor", "vee") or word == "or":
         return Joiner.OR
-    if separator.is_command("land", "wedge") or separator.text.lower() == "and":
+    if token.is_command("land", "wedge") or word == "and":
         return Joiner.AND
-    return Joiner.COMMA
+    return Joiner.COMMA if token.is_sign(",", ";") or token.is_command("\\") else None
 
 
 def _parse_relation(tokens: list[Token]) -> Answer:
     tokens = _without_sentence(tokens)
-    parts, separators = split_tokens(tokens, lambda token: _relation(token) is not None)
+    parts, separators = split_tokens(
+        tokens, lambda token: token.is_sign("=", "<", ">") or token.is_command(*_RELATIONS)
+    )
     if not separators:
         return _parse_side(tokens)
     if len(parts[0]) > 1 and is_negation(parts[0][0].text) and not any(map(_is_word, parts[0][1:])):
         return unparsed(text_of(tokens))
-    operators = tuple(_relation(separator) or "" for separator in separators)
+    operators = tuple(separator.text for separator in separators)
     if not parts[0] and operators == ("approx",):
         inner = _parse_side(parts[1])
         return replace(inner, approximate=True) if isinstance(inner, Quantity) else inner
@@ -152,12 +150,6 @@ def _parse_relation(tokens: list[Token]) -> Answer:
         return _parse_side(parts[1])
     sides = tuple(_parse_side(strip_punctuation(part)) for part in parts)
     return Relation(sides, operators, tuple(text_of(part).replace(" ", "") for part in parts))
-
-
-def _relation(token: Token) -> str | None:
-    if token.kind is TokenKind.SIGN:
-        return _RELATION_SIGNS.get(token.text)
-    return _RELATION_COMMANDS.get(token.text) if token.kind is TokenKind.COMMAND else None
 
 
 def _parse_side(tokens: list[Token]) -> Answer:
@@ -171,37 +163,22 @@ def _parse_side(tokens: list[Token]) -> Answer:
             return SetExpression(operator, tuple(_parse_side(part) for part in parts))
     parts, separators = split_tokens(tokens, lambda token: token.is_wordlike and token.text.lower() == "except")
     if len(separators) == 1:
-        excepted = _parse_list(parts[1])
-        points = (
-            excepted
-            if isinstance(excepted, FiniteSet)
-            else FiniteSet(excepted.items if isinstance(excepted, AnswerList) else (excepted,))
-        )
+        points = FiniteSet(items_of(_parse_list(parts[1]), AnswerList, FiniteSet))
         return SetExpression(SetOperator.DIFFERENCE, (_parse_side(parts[0]), points))
-    named = _named_set(tokens)
-    if named is not None:
-        return named
-    if closing_index(tokens) == len(tokens) - 1 and len(tokens) > 1:
-        bracketed = _parse_bracketed(tokens)
-        if bracketed is not None:
-            return bracketed
-    aside = _value_with_aside(tokens)
-    if aside is not None:
-        return aside
-    text = text_of(tokens)
-    vector = parse_transposed(tokens, _parse_bracketed) or _parse_combination(tokens)
-    if vector is not None:
-        return vector
-    for reader in (_parse_based_numeral, _parse_time_of_day, _parse_ratio):
-        answer = reader(tokens)
-        if answer is not None:
-            return answer
-    quantity = parse_quantity(tokens)
-    if quantity is not None:
-        return quantity
-    if _is_phrase(tokens):
-        return parse_words(text)
-    return unparsed(text)
+    enclosed = len(tokens) > 1 and closing_index(tokens) == len(tokens) - 1
+    flat, text = _flat(tokens), text_of(tokens)
+    return (
+        _named_set(tokens)
+        or (_parse_bracketed(tokens) if enclosed else None)
+        or _value_with_aside(tokens)
+        or parse_transposed(tokens, _parse_bracketed)
+        or _parse_combination(tokens)
+        or parse_based_numeral(flat)
+        or parse_time_of_day(flat)
+        or _parse_ratio(tokens)
+        or parse_quantity(tokens)
+        or (parse_words(text) if _is_phrase(tokens) else unparsed(text))
+    )
 
 
 def _value_with_aside(tokens: list[Token]) -> Quantity | None:
@@ -221,14 +198,6 @@ def _command_named(name: str) -> Callable[[Token], bool]:
     return lambda token: token.is_command(name)
 
 
-def _parse_based_numeral(tokens: list[Token]) -> Answer | None:
-    return parse_based_numeral(_flat(tokens))
-
-
-def _parse_time_of_day(tokens: list[Token]) -> Answer | None:
-    return parse_time_of_day(_flat(tokens))
-
-
 def _flat(tokens: list[Token]) -> str:
     return text_of([token for token in tokens if not token.is_sign("{", "}")]).replace("_ ", "_")
 
@@ -241,18 +210,13 @@ def _named_set(tokens: list[Token]) -> Answer | None:
     text = text_of(tokens).replace(" ", "")
     if text in ("\\emptyset", "\\{\\}", "\\{\\emptyset\\}"):
         return NamedSet("empty")
-    if tokens[0].is_command("mathbb") and len(tokens) >= 4 and tokens[2].text in _SET_NAMES:
-        name = _SET_NAMES[tokens[2].text]
-        rest = tokens[4:]
+    if tokens[0].is_command("mathbb") and len(tokens) >= 4 and tokens[2].text in ("R", "Z", "N", "Q", "C"):
+        name, rest = tokens[2].text, tokens[4:]
         if not rest:
             return NamedSet(name)
-        half = (
-            _HALF_LINES.get("".join(token.text for token in rest if not token.is_sign("{", "}")))
-            if name == "R"
-            else None
-        )
-        if half is not None:
-            return parse_answer(half)
+        half = "".join(token.text for token in rest if not token.is_sign("{", "}"))
+        if name == "R" and half in _HALF_LINES:
+            return parse_answer(_HALF_LINES[half])
         if rest[0].is_sign("-") and len(rest) > 1:
             return SetExpression(SetOperator.DIFFERENCE, (NamedSet(name), _parse_side(rest[1:])))
         return NamedSet(text)

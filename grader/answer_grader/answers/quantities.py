@@ -3,13 +3,12 @@
 import re
 from fractions import Fraction
 
-from answer_grader.answers.token_lists import text_of
 from answer_grader.answers.types import Answer, Quantity, Unit
 from answer_grader.answers.units import CURRENCY_COMMANDS, DEGREE, UNITS, UnitPhrase, parse_unit_phrase
 from answer_grader.answers.words import leading_number
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.nodes import Constant, Negative, Node, Number, Product, Sum, Symbol
-from answer_grader.expressions.tokens import Token, TokenKind
+from answer_grader.expressions.tokens import Token, TokenKind, text_of
 
 _ORDINALS = ("st", "nd", "rd", "th")
 _CURRENCY_CODES = ("USD", "EUR", "GBP", "JPY", "INR")

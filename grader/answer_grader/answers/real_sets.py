@@ -20,13 +20,14 @@ from answer_grader.answers.types import (
     Relation,
     SetExpression,
     SetOperator,
+    parts_of,
     variable_name,
 )
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
 from answer_grader.expressions.equality import same_value
 from answer_grader.expressions.evaluator import Evaluator
-from answer_grader.expressions.nodes import Node, symbols
+from answer_grader.expressions.nodes import symbols
 
 _ORDERS = ("<", ">", "le", "ge", "ne")
 _BESIDE = Fraction(1, 1009)
@@ -70,93 +71,87 @@ def same_real_set(left: Answer, right: Answer) -> bool:
     if len(names) > 1 or not (_is_explicit(left) or _is_explicit(right)):
         return False
     name = next(iter(names), "x")
-    arithmetic = Arithmetic()
+    line = _Line(name, Arithmetic())
     try:
-        sides = [_RealSet(answer, name, arithmetic) for answer in (left, right)]
-        return all(sides[0].has(point) == sides[1].has(point) for point in _test_points(sides, arithmetic))
+        return all(line.contains(left, point) == line.contains(right, point) for point in line.test_points(left, right))
     except (NotARealSet, TooComplex):
         return False
 
 
-def _test_points(sides: "list[_RealSet]", arithmetic: Arithmetic) -> Iterator[Value]:
-    ends: list[Value] = []
-    for side in sides:
-        for end in side.ends(side.answer):
-            if not any(same_value(end, known, arithmetic) for known in ends):
-                ends.append(end)
-    ends.sort(key=arithmetic.inexact)
-    for end in ends:
-        yield end
-        yield arithmetic.add(end, -_BESIDE)
-        yield arithmetic.add(end, _BESIDE)
-    for low, high in pairwise(ends):
-        yield arithmetic.divide(arithmetic.add(low, high), Fraction(2))
-    if ends:
-        yield arithmetic.add(ends[0], Fraction(-10))
-        yield arithmetic.add(ends[-1], Fraction(10))
-    yield from _FURTHER
-
-
 @dataclass(frozen=True)
-class _RealSet:
-    answer: Answer
+class _Line:
+    """The real line, as the values of a variable."""
+
     name: str
     arithmetic: Arithmetic
 
-    def has(self, point: Value) -> bool:
-        return self._contains(self.answer, point)
+    def test_points(self, *regions: Answer) -> Iterator[Value]:
+        arithmetic = self.arithmetic
+        ends: list[Value] = []
+        for end in (self._end(constant) for region in regions for constant in _constants(region)):
+            if not arithmetic.is_infinite(end) and not any(same_value(end, known, arithmetic) for known in ends):
+                ends.append(end)
+        ends.sort(key=arithmetic.inexact)
+        for end in ends:
+            yield end
+            yield arithmetic.add(end, -_BESIDE)
+            yield arithmetic.add(end, _BESIDE)
+        for low, high in pairwise(ends):
+            yield arithmetic.divide(arithmetic.add(low, high), Fraction(2))
+        if ends:
+            yield arithmetic.add(ends[0], Fraction(-10))
+            yield arithmetic.add(ends[-1], Fraction(10))
+        yield from _FURTHER
 
-    def _contains(self, answer: Answer, point: Value) -> bool:
+    def contains(self, answer: Answer, point: Value) -> bool:
         match answer:
             case NamedSet(name):
                 return name == "R"
-            case Bracketed(items, opening, closing):
-                low, high = (self._end(item) for item in items)
+            case Bracketed((first, last), opening, closing):
+                low, high = self._end(first), self._end(last)
                 if not self._in_order(low, high, opening == "[" and closing == "]"):
                     raise NotARealSet  # a pair of numbers, but no interval
                 return self._in_order(low, point, opening == "[") and self._in_order(point, high, closing == "]")
             case FiniteSet(items):
                 return any(same_value(self._end(item), point, self.arithmetic) for item in items)
             case SetExpression(SetOperator.UNION, parts):
-                return any(self._contains(part, point) for part in parts)
+                return any(self.contains(part, point) for part in parts)
             case SetExpression(SetOperator.INTERSECTION, parts):
-                return all(self._contains(part, point) for part in parts)
+                return all(self.contains(part, point) for part in parts)
             case SetExpression(SetOperator.DIFFERENCE, parts):
-                return self._contains(parts[0], point) and not any(self._contains(part, point) for part in parts[1:])
+                return self.contains(parts[0], point) and not any(self.contains(part, point) for part in parts[1:])
             case AnswerList(items, joiner):
-                return self._has_among(items, joiner, point)
-            case Relation(sides, ("in",)):
-                return self._contains(sides[1], point)
+                return self._one_contains(items, joiner, point)
+            case Relation((_, region), ("in",)):
+                return self.contains(region, point)
             case Relation():
                 return self._satisfies(answer, point)
             case _:
                 raise NotARealSet
 
-    def _has_among(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
+    def _one_contains(self, items: Sequence[Answer], joiner: Joiner, point: Value) -> bool:
         """`x < 1, x > 2` are alternatives; `x \\ne 1` and `x \\in \\mathbb{R}` in a list are conditions."""
-        if joiner is not Joiner.COMMA:
-            return (all if joiner is Joiner.AND else any)(self._contains(item, point) for item in items)
-        conditions = [item for item in items if _is_condition(item)]
-        alternatives = [item for item in items if not _is_condition(item)]
-        return all(self._contains(item, point) for item in conditions) and (
-            not alternatives or any(self._contains(item, point) for item in alternatives)
+        conditions = [
+            item for item in items if joiner is Joiner.AND or (joiner is Joiner.COMMA and _is_condition(item))
+        ]
+        alternatives = [item for item in items if item not in conditions]
+        return all(self.contains(item, point) for item in conditions) and (
+            not alternatives or any(self.contains(item, point) for item in alternatives)
         )
 
     def _satisfies(self, relation: Relation, point: Value) -> bool:
+        evaluator = Evaluator({self.name: point}, arithmetic=self.arithmetic)
         try:
-            values = [self._value_at(side, point) for side in relation.sides]
+            values = [evaluator.value(side.value) for side in relation.sides if isinstance(side, Quantity)]
         except Undefined:
             return False
-        pairs = zip(values, values[1:], relation.operators, strict=False)
-        return all(self._holds(low, operator, high) for low, high, operator in pairs)
+        return all(map(self._holds, values, relation.operators, values[1:]))
 
     def _holds(self, left: Value, operator: str, right: Value) -> bool:
         if any(map(self.arithmetic.is_complex, (left, right))):
             return False
-        if operator == "=":
-            return same_value(left, right, self.arithmetic)
-        if operator == "ne":
-            return not same_value(left, right, self.arithmetic)
+        if operator in ("=", "ne"):
+            return same_value(left, right, self.arithmetic) == (operator == "=")
         if operator in (">", "ge"):
             left, right = right, left
         return self._in_order(left, right, operator in ("le", "ge"))
@@ -166,30 +161,17 @@ class _RealSet:
             return equal_counts
         return bool(self.arithmetic.inexact(low) < self.arithmetic.inexact(high))
 
-    def _value_at(self, side: Answer, point: Value) -> Value:
-        assert isinstance(side, Quantity)
-        return Evaluator({self.name: point}, arithmetic=self.arithmetic).value(side.value)
-
     def _end(self, item: Answer) -> Value:
+        """The real number that an end or element is."""
         if not isinstance(item, Quantity):
             raise NotARealSet
-        return self._constant(item.value)
-
-    def _constant(self, node: Node) -> Value:
         try:
-            value = Evaluator(arithmetic=self.arithmetic).value(node)
+            value = Evaluator(arithmetic=self.arithmetic).value(item.value)
         except Undefined as error:
             raise NotARealSet from error
         if self.arithmetic.is_complex(value):
             raise NotARealSet
         return value
-
-    def ends(self, answer: Answer) -> Iterator[Value]:
-        """The finite numbers that stand in a region."""
-        for node in _constants(answer):
-            value = self._constant(node)
-            if not self.arithmetic.context.isinf(self.arithmetic.inexact(value)):
-                yield value
 
 
 def _states_point(answer: Answer) -> bool:
@@ -206,20 +188,12 @@ def _is_condition(answer: Answer) -> bool:
     return answer.operators == ("ne",) or (answer.operators == ("in",) and isinstance(answer.sides[1], NamedSet))
 
 
-def _constants(answer: Answer) -> Iterator[Node]:
-    match answer:
-        case Quantity(value):
-            if not symbols(value):
-                yield value
-        case Bracketed(items, _, _) | FiniteSet(items) | AnswerList(items, _):
-            for item in items:
-                yield from _constants(item)
-        case SetExpression(_, parts):
-            for part in parts:
-                yield from _constants(part)
-        case Relation(sides, _):
-            for side in sides:
-                yield from _constants(side)
+def _constants(answer: Answer) -> Iterator[Answer]:
+    """The numbers that stand in a region."""
+    if isinstance(answer, Quantity) and not symbols(answer.value):
+        yield answer
+    for part in parts_of(answer):
+        yield from _constants(part)
 
 
 def _variables(answer: Answer) -> frozenset[str]:

@@ -74,47 +74,10 @@ def is_expanded(node: Node) -> bool:
 
 _LONGEST = 8_000
 
-_LIST = re.compile(
-    r"separated by|comma|\blist\b|\b(?:all|both|these|those|the|find|which|what|possible|distinct|real|complex|integer|"
-    r"positive|two|three|four|five|of)\s+(?:[a-z-]+\s+){0,3}?(?:values|solutions|roots|zeros|zeroes|numbers|integers|"
-    r"answers|lengths|sides|dimensions|factors|divisors|primes|elements|intercepts|points|coordinates|pairs|choices)\b"
-    r"|solve for (?:all|both)|multiple answers|more than one"
-)
-_ONE_NUMBER = re.compile(
-    r"how many|how much|number of|sum of|product of|value of|difference (?:between|of)|largest|smallest|greatest|least|"
-    r"total|average|\bmean\b|probability|\barea\b|perimeter|volume"
-)
-_ORDERED = re.compile(
-    r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|chronological) order|"
-    r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
-    r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) to|"
-    r"(?:small|larg|great)(?:er|est) (?:\w+ )?first|least first"
-)
-_TUPLE = re.compile(
-    r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
-    r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
-)
-_PERCENT = re.compile(
-    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: [a-z]+){0,4}? percent"
-    r"|percentage|in percent\b|percent (?:increase|decrease|change|error|profit|loss)"
-)
-_NOT_PERCENT = re.compile(r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio")
 _BASE = re.compile(
     r"(?:to|in|into|as a|base)[\s$(]*(?:number )?(?:in )?base[\s$_{-]*(\d+|[a-z]+)|answer in base[\s$_{-]*(\d+|[a-z]+)|"
     r"base[\s$_{-]*(\d+|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|sixteen)"
 )
-_ROUNDED = re.compile(r"nearest|round|approximat|decimal places?|estimate|significant (?:figures|digits)")
-_MORNING = re.compile(r"\ba\.m\b|\d ?am\b|morning")
-_AFTERNOON = re.compile(r"\bp\.m\b|\d ?pm\b|afternoon|evening|tonight")
-_EQUATION = re.compile(
-    r"equations? (?:of|for) (?:the|a|an|this|that) (?:[a-z-]+ )?(?:line|circle|parabola|ellipse|hyperbola|plane|sphere|"
-    r"tangent|curve|graph|asymptote|axis|directrix|perpendicular)|"
-    r"(?:write|find|give|enter|state|determine|what is) (?:an|the) equation"
-)
-_FACTOR = re.compile(
-    r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
-)
-_EXPAND = re.compile(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
 _ASKING = (
     r"\b(?:(?:express|write|rewrite|convert|simplify|change|rationalize|evaluate|compute|calculate)\b[a-z ]{0,60}|"
     r"(?:value of|what is|what's|work out|find|determine)(?: the)?(?: following)?"
@@ -131,6 +94,24 @@ _UNIT = re.compile(
 )
 
 _HOW_MANY = re.compile(r"how many ([a-z]+(?: per [a-z]+)?)\b")
+
+
+class _Asks:
+    """A property of `RequestedFormat`: whether the problem's text has one pattern, and not another."""
+
+    def __init__(self, pattern: str, unless: str = r"(?!)") -> None:
+        self.pattern, self.unless = re.compile(pattern), re.compile(unless)
+
+    def __get__(self, requested: "RequestedFormat", _: type) -> bool:
+        return self.pattern.search(requested.text) is not None and self.unless.search(requested.text) is None
+
+
+_PERCENT = (
+    r"(?:what|which|how many|find|give|determine|calculate|compute|in|as a|by what|nearest)(?: [a-z]+){0,4}? percent"
+    r"|percentage|in percent\b|percent (?:increase|decrease|change|error|profit|loss)"
+)
+_MORNING = r"\ba\.m\b|\d ?am\b|morning"
+_AFTERNOON = r"\bp\.m\b|\d ?pm\b|afternoon|evening|tonight"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,69 +133,56 @@ class RequestedFormat:
     def __bool__(self) -> bool:
         return bool(self.text)
 
-    def _matches(self, pattern: re.Pattern[str]) -> bool:
-        return pattern.search(self.text) is not None
+    wants_order = _Asks(
+        r"in (?:the )?(?:increasing|decreasing|ascending|descending|numerical|alphabetical|chronological) order|"
+        r"from (?:the )?(?:least|smallest|lowest|largest|greatest|highest|shortest|longest|youngest|oldest|left|first)|"
+        r"respectively|in order(?! to\b| for\b| that\b)|ordered (?:list|from)|(?:smallest|least|largest|greatest) to|"
+        r"(?:small|larg|great)(?:er|est) (?:\w+ )?first|least first"
+    )
+    wants_tuple = _Asks(
+        r"ordered (?:pair|triple|quadruple|tuple)|coordinates|\bpoints?\b|\bvector|\bmidpoint|\bvertex\b|\bcenter\b|"
+        r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
+    )
+    wants_point = _Asks(r"ordered pair|coordinates|point of intersection|midpoint|\bvertex\b")
+    """A pair is asked for that can be no interval."""
+    wants_percent = _Asks(_PERCENT)
+    wants_plain_number = _Asks(
+        r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio", unless=_PERCENT
+    )
+    wants_radians = _Asks(r"\bradians?\b", unless=r"\bin degrees\b")
+    wants_rounding = _Asks(r"nearest|round|approximat|decimal places?|estimate|significant (?:figures|digits)")
+    wants_ratio = _Asks(r"\bratio\b")
+    wants_remainder = _Asks(r"remainder|\bp?mod\b|modulo|residue|divided by")
+    wants_equation = _Asks(
+        r"equations? (?:of|for) (?:the|a|an|this|that) (?:[a-z-]+ )?(?:line|circle|parabola|ellipse|hyperbola|plane|sphere|"
+        r"tangent|curve|graph|asymptote|axis|directrix|perpendicular)|"
+        r"(?:write|find|give|enter|state|determine|what is) (?:an|the) equation"
+    )
+    wants_factors = _Asks(
+        r"(?:^|[.?!:,]\s*|\bto |please |completely )factor(?:ize|ise)?\b|factored form|factori[sz]ation of|factor completely"
+    )
+    wants_expansion = _Asks(r"(?:^|[.?!:,]\s*|\bto |please |and )(?:fully )?expand\b|expanded form")
+    _names_degrees = _Asks(r"\bdegrees?\b")
+    _names_list = _Asks(r"separated by|comma|\blist\b")
+    _asks_for_values = _Asks(
+        r"\b(?:all|both|these|those|the|find|which|what|possible|distinct|real|complex|integer|"
+        r"positive|two|three|four|five|of)\s+(?:[a-z-]+\s+){0,3}?(?:values|solutions|roots|zeros|zeroes|numbers|integers|"
+        r"answers|lengths|sides|dimensions|factors|divisors|primes|elements|intercepts|points|coordinates|pairs|choices)\b"
+        r"|solve for (?:all|both)|multiple answers|more than one",
+        unless=r"how many|how much|number of|sum of|product of|value of|difference (?:between|of)|largest|smallest|greatest|"
+        r"least|total|average|\bmean\b|probability|\barea\b|perimeter|volume",
+    )
+    _morning = _Asks(_MORNING, unless=_AFTERNOON)
+    _afternoon = _Asks(_AFTERNOON, unless=_MORNING)
 
     @property
     def wants_list(self) -> bool:
         """Several values are asked for, so that a comma separates."""
-        if re.search(r"separated by|comma|\blist\b", self.text):
-            return True
-        return self._matches(_LIST) and not self._matches(_ONE_NUMBER)
-
-    @property
-    def wants_order(self) -> bool:
-        return self._matches(_ORDERED)
-
-    @property
-    def wants_tuple(self) -> bool:
-        return self._matches(_TUPLE)
-
-    @property
-    def wants_point(self) -> bool:
-        """A pair is asked for that can be no interval."""
-        return re.search(r"ordered pair|coordinates|point of intersection|midpoint|\bvertex\b", self.text) is not None
-
-    @property
-    def wants_percent(self) -> bool:
-        return self._matches(_PERCENT)
-
-    @property
-    def wants_plain_number(self) -> bool:
-        """A probability, fraction or decimal is asked for, and no percentage."""
-        return self._matches(_NOT_PERCENT) and not self._matches(_PERCENT)
+        return self._names_list or self._asks_for_values
 
     @property
     def wants_degrees(self) -> bool:
-        return re.search(r"\bdegrees?\b", self.text) is not None and not self.wants_radians
-
-    @property
-    def wants_radians(self) -> bool:
-        return re.search(r"\bradians?\b", self.text) is not None and not re.search(r"\bin degrees\b", self.text)
-
-    @property
-    def wants_rounding(self) -> bool:
-        return self._matches(_ROUNDED)
-
-    @property
-    def wants_ratio(self) -> bool:
-        return re.search(r"\bratio\b", self.text) is not None
-
-    @property
-    def wants_remainder(self) -> bool:
-        return re.search(r"remainder|\bp?mod\b|modulo|residue|divided by", self.text) is not None
-
-    @property
-    def wants_equation(self) -> bool:
-        return self._matches(_EQUATION)
-
-    @property
-    def wants_factors(self) -> bool:
-        return self._matches(_FACTOR)
-
-    @property
-    def wants_expansion(self) -> bool:
-        return self._matches(_EXPAND)
+        return self._names_degrees and not self.wants_radians
 
     @property
     def base(self) -> int | None:
@@ -226,30 +194,24 @@ class RequestedFormat:
     @property
     def period(self) -> str:
         """`am` or `pm` where the problem settles it."""
-        morning, afternoon = self._matches(_MORNING), self._matches(_AFTERNOON)
-        if morning == afternoon:
-            return ""
-        return "am" if morning else "pm"
+        return "am" if self._morning else "pm" if self._afternoon else ""
 
     @property
     def unit(self) -> Unit | None:
         """The unit in which the answer is to be given, if the problem names one."""
-        named = [_named_unit(phrase) for phrase in _UNIT.findall(self.text)]
-        units = [unit for unit in named if unit is not None]
-        return units[-1] if units else None
+        return _last_unit(_UNIT, self.text)
 
     @property
     def counted_unit(self) -> Unit | None:
         """The unit of length, time, mass and so on of which the problem asks how many."""
-        units = [unit for phrase in _HOW_MANY.findall(self.text) if (unit := _named_unit(phrase)) is not None]
-        return units[-1] if units and units[-1] != DEGREE else None
+        unit = _last_unit(_HOW_MANY, self.text)
+        return None if unit == DEGREE else unit
 
     @property
     def figure_unit(self) -> Unit | None:
         """The unit of area or volume that the last sentence asks for."""
-        sentence = re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1]
-        units = [unit for phrase in _UNIT.findall(sentence) if (unit := _named_unit(phrase)) is not None]
-        return units[-1] if units and dict(units[-1].dimensions).get("m", 0) > 1 else None
+        unit = _last_unit(_UNIT, re.split(r"[.?!;:](?:\s|$)", self.text.rstrip(" .?!$"))[-1])
+        return unit if unit and dict(unit.dimensions).get("m", 0) > 1 else None
 
     @property
     def temperature_scale(self) -> Unit | None:
@@ -276,6 +238,12 @@ class RequestedFormat:
 def unified_spelling(formula: str) -> str:
     r"""One sign for products, and no braces around one character, so that `2^{9}` is `2^9`."""
     return re.sub(r"\{(\w)\}", r"\1", re.sub(r"\\times|\*", r"\\cdot", formula))
+
+
+def _last_unit(pattern: re.Pattern[str], text: str) -> Unit | None:
+    """The unit of the last match that names one."""
+    units = [unit for phrase in pattern.findall(text) if (unit := _named_unit(phrase)) is not None]
+    return units[-1] if units else None
 
 
 def _named_unit(phrase: str) -> Unit | None:

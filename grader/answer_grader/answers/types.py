@@ -135,6 +135,22 @@ Answer = (
 )
 
 
+def parts_of(answer: Answer) -> "tuple[Answer, ...]":
+    """The answers that an answer consists of."""
+    match answer:
+        case Bracketed(parts) | FiniteSet(parts) | AnswerList(parts) | SetExpression(_, parts) | Relation(parts):
+            return parts
+        case _:
+            return ()
+
+
+def entries_of(answer: Answer, opening: str) -> tuple[Node, ...]:
+    """The entries of brackets that open like this, if all are values without units; else none."""
+    items = answer.items if isinstance(answer, Bracketed) and answer.opening == opening else ()
+    entries = tuple(item.value for item in items if isinstance(item, Quantity) and item.unit is None)
+    return entries if len(entries) == len(items) else ()
+
+
 def variable_name(answer: Answer) -> str | None:
     """The name of an answer that is one variable."""
     return answer.value.name if isinstance(answer, Quantity) and isinstance(answer.value, Symbol) else None

@@ -3,13 +3,13 @@ r"""Units: how they convert, and how they are written after a number.
 Conversions are exact. Written: `\text{cm}^2`, `^\circ`, `\%`, `square feet`, `miles per hour`, `apples`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from answer_grader.answers.token_lists import closing_index
 from answer_grader.answers.types import Unit
-from answer_grader.answers.words import is_negation, leading_number, ordinal_word
-from answer_grader.expressions.tokens import Token, TokenKind
+from answer_grader.answers.words import SCALES, is_negation, leading_number, ordinal_word
+from answer_grader.expressions.tokens import Token, TokenKind, closing_index
 
 
 def _unit(dimensions: str, factor: str | int = 1) -> Unit:
@@ -42,7 +42,7 @@ _DEFINITIONS: dict[str, Unit] = {
     # area and volume
     "hectare hectares ha": _unit("m^2", 10000),
     "acre acres": _unit("m^2", "4046.8564224"),
-    "l liter liters litre litres": _unit("m^3", "1/1000"),
+    "l L liter liters litre litres": _unit("m^3", "1/1000"),
     "ml milliliter milliliters millilitre millilitres cc": _unit("m^3", "1/1000000"),
     "gallon gallons gal": _unit("m^3", "0.003785411784"),
     "quart quarts qt": _unit("m^3", "0.000946352946"),
@@ -70,23 +70,23 @@ _DEFINITIONS: dict[str, Unit] = {
     # compound
     "mph": _unit("m s^-1", "0.44704"),
     "kph kmh": _unit("m s^-1", "5/18"),
-    "n newton newtons": _unit("kg m s^-2"),
-    "j joule joules": _unit("kg m^2 s^-2"),
+    "N newton newtons": _unit("kg m s^-2"),
+    "J joule joules": _unit("kg m^2 s^-2"),
     "kj kilojoule kilojoules": _unit("kg m^2 s^-2", 1000),
-    "w watt watts": _unit("kg m^2 s^-3"),
+    "W watt watts": _unit("kg m^2 s^-3"),
     "kw kilowatt kilowatts": _unit("kg m^2 s^-3", 1000),
     "hz hertz": _unit("s^-1"),
     "khz kilohertz": _unit("s^-1", 1000),
     "mhz megahertz": _unit("s^-1", 1000000),
     "pa pascal pascals": _unit("kg m^-1 s^-2"),
-    "v volt volts": _unit("volt"),
-    "a amp amps ampere amperes": _unit("ampere"),
+    "V volt volts": _unit("volt"),
+    "A amp amps ampere amperes": _unit("ampere"),
     "ohm ohms \\Omega": _unit("ohm"),
     "ev": _unit("electronvolt"),
     "mol mole moles": _unit("mole"),
-    "k kelvin kelvins": _unit("kelvin"),
-    "celsius": _unit("celsius"),
-    "fahrenheit": _unit("fahrenheit"),
+    "K kelvin kelvins": _unit("kelvin"),
+    "C celsius": _unit("celsius"),
+    "F fahrenheit": _unit("fahrenheit"),
     "bit bits": _unit("bit"),
     "byte bytes": _unit("bit", 8),
     # money
@@ -114,39 +114,13 @@ CURRENCY_COMMANDS = {
     "rupee": "rupee",
 }
 
-MULTIPLIERS = {
-    "dozen": 12,
-    "hundred": 100,
-    "thousand": 1000,
-    "million": 10**6,
-    "billion": 10**9,
-    "trillion": 10**12,
-    "dozens": 12,
-    "hundreds": 100,
-    "thousands": 1000,
-    "millions": 10**6,
-    "billions": 10**9,
-}
-
-_CASE_MATTERS = {
-    "M": None,
-    "Mg": None,
-    "K": UNITS["k"],
-    "N": UNITS["n"],
-    "J": UNITS["j"],
-    "W": UNITS["w"],
-    "L": UNITS["l"],
-}
-_CASE_MATTERS |= {"V": UNITS["v"], "A": UNITS["a"], "C": UNITS["celsius"], "F": UNITS["fahrenheit"]}
-_SMALL_ONLY = {"n", "j", "w", "v", "a", "k"}
+MULTIPLIERS = {"dozen": 12, "hundred": 100} | SCALES
 
 
 def find_unit(word: str) -> Unit | None:
     """The unit of a word or symbol. Single letters are taken as physics writes them: `m` is a metre, `M` is nothing."""
-    if word in _CASE_MATTERS:
-        return _CASE_MATTERS[word]
-    if word in _SMALL_ONLY:
-        return None
+    if word == "Mg":
+        return None  # in small letters it is a milligram
     return UNITS.get(word) or (UNITS.get(word.lower()) if len(word) > 1 else None)
 
 
@@ -171,7 +145,8 @@ _FILLERS = _words("of the a an in total exactly each only")
 _NO_UNIT = _words(
     "or and to more less least most at than over under above below between from through until if when where for "
     "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
-    "but maybe possibly unless left right true unlikely unknown about approximately approx roughly guess uncertain "
+    "but maybe possibly probably presumably perhaps likely unless left right true unlikely unknown about approximately "
+    "approx roughly guess uncertain "
     "negative point root pi infinity lakh crore mil bn"
 )
 
@@ -184,7 +159,8 @@ def _is_number_word(word: str) -> bool:
     )
 
 
-_DIMENSION_WORDS = {"square": 2, "sq": 2, "squared": 2, "cubic": 3, "cu": 3, "cubed": 3}
+_POWERS_BEFORE = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
+_POWERS_AFTER = {"squared": 2, "cubed": 3}
 _IRREGULAR = {"people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman"}
 _IRREGULAR |= {"mice": "mouse", "geese": "goose", "teeth": "tooth", "dice": "die"}
 
@@ -204,8 +180,7 @@ def parse_unit_phrase(tokens: list[Token]) -> UnitPhrase | None:
     modulus = _modulus(tokens)
     if modulus is not None:
         return UnitPhrase(Unit(noun=f"mod {modulus}"))
-    reader = _UnitPhraseParser(tokens)
-    return reader.read()
+    return _UnitPhraseParser(tokens).read()
 
 
 class _UnitPhraseParser:
@@ -222,51 +197,45 @@ class _UnitPhraseParser:
     def read(self) -> UnitPhrase | None:
         while self.position < len(self.tokens):
             token = self.tokens[self.position]
-            if token.is_command("frac"):
-                accepted = self._add_fraction()
-            else:
-                accepted = self._accept_connective(token) or self._add_unit(token)
-            if not accepted:
+            self.position += 1
+            accepts = self._add_fraction if token.is_command("frac") else self._accept_connective
+            if not (accepts(token) or self._add_unit(token)):
                 return None
         if self.inverse or self.exponent_before != 1:
             return None
         return UnitPhrase(self.unit, self.multiplier)
 
+    def _accept(self, accepts: Callable[[Token], bool]) -> bool:
+        """Advances past the next token if it is as expected."""
+        accepted = self.position < len(self.tokens) and accepts(self.tokens[self.position])
+        self.position += accepted
+        return accepted
+
     def _accept_connective(self, token: Token) -> bool:
-        """Advances past a token beside units: an operator, `square`, `million`, a filler, punctuation."""
+        """Whether it is a token beside units: an operator, `square`, `million`, a filler, punctuation."""
         word = token.text.lower() if token.is_wordlike else ""
         if token.is_sign("/") or word == "per":
             self.inverse = True
         elif token.is_command("cdot", "times") or token.is_sign("*", "-"):
-            if self.unit is None:
-                return False
-        elif word in _DIMENSION_WORDS:
-            if word.endswith("ed"):
-                return False  # taken with its unit by `_exponent_after`
-            self.exponent_before = _DIMENSION_WORDS[word]
-        elif word in MULTIPLIERS and self.unit is None:
-            self.multiplier *= MULTIPLIERS[word]
-        elif not (token.is_sign(".", "(", ")") or self._is_filler(token)):
-            return False
-        self.position += 1
+            return self.unit is not None
+        elif word in _POWERS_BEFORE:
+            self.exponent_before = _POWERS_BEFORE[word]
+        elif word.removesuffix("s") in MULTIPLIERS and self.unit is None:
+            self.multiplier *= MULTIPLIERS[word.removesuffix("s")]
+        else:
+            return token.is_sign(".", "(", ")") or self._is_filler(token)
         return True
 
     def _is_filler(self, token: Token) -> bool:
         word = token.text.lower()
         # As the first unit, and without a word after it, `in` is the inch.
-        is_inch = word == "in" and self.unit is None and self._is_last()
+        is_inch = (
+            word == "in" and self.unit is None and not any(each.is_wordlike for each in self.tokens[self.position :])
+        )
         return token.kind is TokenKind.WORD and word in _FILLERS and not is_inch
 
-    def _add_unit(self, token: Token) -> bool:
-        unit = self._unit_of(token)
-        if unit is None:
-            return False
-        self._multiply_by(unit)
-        return True
-
-    def _add_fraction(self) -> bool:
+    def _add_fraction(self, _: Token) -> bool:
         r"""`\frac{\text{miles}}{\text{hour}}`"""
-        self.position += 1
         for inverse in (False, True):
             rest = self.tokens[self.position :]
             end = closing_index(rest) if rest and rest[0].is_sign("{") else None
@@ -280,21 +249,22 @@ class _UnitPhraseParser:
     def _multiply(self, unit: Unit) -> None:
         self.unit = unit if self.unit is None else multiply(self.unit, unit)
 
-    def _is_last(self) -> bool:
-        """Whether nothing but punctuation and an exponent follows."""
-        rest = self.tokens[self.position + 1 :]
-        return not any(token.is_wordlike for token in rest)
+    def _add_unit(self, token: Token) -> bool:
+        """Multiplies by the unit of a symbol or noun, with the exponents and the division around it."""
+        unit = self._unit_of(token)
+        if unit is None:
+            return False
+        exponent = self.exponent_before * self._exponent_after()
+        self._multiply(power(unit, -exponent if self.inverse else exponent))
+        self.inverse, self.exponent_before = False, 1
+        return True
 
     def _unit_of(self, token: Token) -> Unit | None:
-        """Advances past one unit symbol or noun, without its exponent."""
-        self.position += 1
         if token.is_sign("%"):
             return PERCENT
         if token.is_sign("'"):
-            twice = self.position < len(self.tokens) and self.tokens[self.position].is_sign("'")
-            self.position += twice
-            return UNITS["inch" if twice else "foot"]
-        if token.is_sign("^") and self._accept_circle():
+            return UNITS["inch" if self._accept(lambda follower: follower.is_sign("'")) else "foot"]
+        if token.is_sign("^") and self._accept(lambda follower: follower.is_command("circ")):
             return self._temperature() or DEGREE
         if token.kind is TokenKind.COMMAND and token.text in CURRENCY_COMMANDS:
             return UNITS[CURRENCY_COMMANDS[token.text]]
@@ -303,49 +273,30 @@ class _UnitPhraseParser:
         named = find_unit(token.text)
         if named is not None:
             return self._temperature() or named if named == DEGREE else named
-        if (
-            token.text.lower() in _NO_UNIT
-            or _is_number_word(token.text.lower())
-            or is_negation(token.text)
-            or (len(token.text) == 1 and token.kind is TokenKind.LETTERS)
-        ):
+        word = token.text.lower()
+        if word in _NO_UNIT or _is_number_word(word) or is_negation(word):
             return None
-        return Unit(noun=singular(token.text.lower()))
-
-    def _accept_circle(self) -> bool:
-        follows = self.position < len(self.tokens) and self.tokens[self.position].is_command("circ")
-        self.position += follows
-        return follows
+        return None if len(word) == 1 and token.kind is TokenKind.LETTERS else Unit(noun=singular(word))
 
     def _temperature(self) -> Unit | None:
-        if self.position < len(self.tokens) and self.tokens[self.position].is_wordlike:
-            unit = find_unit(self.tokens[self.position].text)
-            if unit in (UNITS["celsius"], UNITS["fahrenheit"]):
-                self.position += 1
-                return unit
-        return None
-
-    def _multiply_by(self, unit: Unit) -> None:
-        """Multiplies by a unit, with the exponents and the division around it."""
-        exponent = self.exponent_before * self._exponent_after()
-        self._multiply(power(unit, -exponent if self.inverse else exponent))
-        self.inverse, self.exponent_before = False, 1
+        scales = (UNITS["celsius"], UNITS["fahrenheit"])
+        named = self._accept(lambda token: token.is_wordlike and find_unit(token.text) in scales)
+        return find_unit(self.tokens[self.position - 1].text) if named else None
 
     def _exponent_after(self) -> int:
-        if self.position < len(self.tokens) and self.tokens[self.position].text.lower() in ("squared", "cubed"):
-            self.position += 1
-            return _DIMENSION_WORDS[self.tokens[self.position - 1].text.lower()]
-        rest = self.tokens[self.position : self.position + 5]
-        if not rest or not rest[0].is_sign("^"):
-            return 1
-        body = [token for token in rest[1:] if not token.is_sign("{")]
-        negative = bool(body) and body[0].is_sign("-")
-        number = body[negative] if len(body) > negative else None
-        if number is None or number.value is None or number.value.denominator != 1:
-            return 1
-        braced = rest[1].is_sign("{")
-        self.position += 2 + negative + 2 * braced
-        return -int(number.value) if negative else int(number.value)
+        if self._accept(lambda token: token.text.lower() in _POWERS_AFTER):
+            return _POWERS_AFTER[self.tokens[self.position - 1].text.lower()]
+        start = self.position
+        if self._accept(lambda token: token.is_sign("^")):
+            braced = self._accept(lambda token: token.is_sign("{"))
+            negative = self._accept(lambda token: token.is_sign("-"))
+            if self._accept(lambda token: token.value is not None and token.value.denominator == 1):
+                number = self.tokens[self.position - 1].value
+                assert number is not None
+                self.position += braced
+                return -int(number) if negative else int(number)
+        self.position = start
+        return 1
 
 
 def singular(word: str) -> str:

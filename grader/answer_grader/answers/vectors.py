@@ -1,62 +1,48 @@
 r"""Vectors that are written as sums: `3\mathbf{i} - 2\mathbf{j}`, `\pm(1,2)`, `(1,0,2) + t(1,1,3)`, `(1,2)^T`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
-from answer_grader.answers.token_lists import closing_index, split_tokens
-from answer_grader.answers.types import Answer, AnswerList, Bracketed, Quantity
+from answer_grader.answers.types import Answer, AnswerList, Bracketed, Quantity, entries_of
 from answer_grader.expressions.grammar import NotAnExpression, Parser
+from answer_grader.expressions.matrices import as_matrix
 from answer_grader.expressions.nodes import (
     Constant,
     Matrix,
     Negative,
     Node,
     Number,
+    PlusMinus,
     Product,
-    Quotient,
     Sum,
     Symbol,
-    children,
+    contains,
     expand_plus_minus,
-    replaced,
+    symbols,
+    with_children,
 )
-from answer_grader.expressions.tokens import Token, TokenKind
+from answer_grader.expressions.tokens import Token, TokenKind, closing_index, split_tokens
 
-_ZERO = Number(Fraction(0))
-_ONE = Number(Fraction(1))
-_BASIS: dict[Node, int] = {
-    Constant("i"): 0,
-    Symbol("j"): 1,
-    Symbol("k"): 2,
-    **{Symbol(f"\\{accent}({letter})"): n for accent in ("hat", "vec", "bar") for n, letter in enumerate("ijk")},
-}
-_PLAIN = (Constant("i"), Symbol("j"), Symbol("k"))
+_ACCENTED = {f"\\{accent}({letter})": n for accent in ("hat", "vec", "bar") for n, letter in enumerate("ijk")}
+_BASIS: dict[Node, int] = {Constant("i"): 0, Symbol("j"): 1, Symbol("k"): 2}
+_BASIS |= {Symbol(name): index for name, index in _ACCENTED.items()}
 
 ParseBracketed = Callable[[list[Token]], Answer | None]
 
 
 def basis_entries(node: Node) -> tuple[Node, ...] | None:
     """The three entries of a linear combination of i, j and k; None for anything else."""
+    column = None if contains(node, Matrix) else as_matrix(_with_columns(node))
+    return None if column is None or len(column.rows) != 3 else tuple(entry for (entry,) in column.rows)
+
+
+def _with_columns(node: Node) -> Node:
+    """The expression with i, j and k as columns."""
     if node in _BASIS:
-        return tuple(_ONE if _BASIS[node] == index else _ZERO for index in range(3))
-    match node:
-        case Negative(operand):
-            return _mapped(basis_entries(operand), Negative)
-        case Quotient(numerator, denominator) if not _has_basis(denominator):
-            return _mapped(basis_entries(numerator), lambda entry: Quotient(entry, denominator))
-        case Product(factors):
-            with_basis = [factor for factor in factors if _has_basis(factor)]
-            if len(with_basis) != 1:
-                return None
-            scalars = tuple(factor for factor in factors if factor is not with_basis[0])
-            return _mapped(basis_entries(with_basis[0]), lambda entry: Product((*scalars, entry)))
-        case Sum(terms):
-            parts = [entries for term in terms if (entries := basis_entries(term)) is not None]
-            if len(parts) != len(terms):
-                return None
-            return tuple(map(Sum, zip(*parts, strict=True)))
-        case _:
-            return None
+        return Matrix(tuple((Number(Fraction(_BASIS[node] == index)),) for index in range(3)))
+    return with_children(node, _with_columns)
 
 
 def as_vector(answer: Answer, other: Answer) -> Answer:
@@ -67,14 +53,11 @@ def as_vector(answer: Answer, other: Answer) -> Answer:
     if not isinstance(answer, Quantity) or answer.unit is not None:
         return answer
     size = _size(other)
-    if size is None and (
-        not isinstance(other, Quantity) or (not _in_fonts(answer.value) and not _in_fonts(other.value))
-    ):
+    names = symbols(answer.value)
+    if size is None and not (isinstance(other, Quantity) and (names | symbols(other.value)) & _ACCENTED.keys()):
         return answer
     entries = basis_entries(answer.value)
-    if entries is None:
-        return answer
-    if size == 2 and _mentions_third(answer.value):
+    if entries is None or (size == 2 and any(name == "k" or _ACCENTED.get(name) == 2 for name in names)):
         return answer
     return Bracketed(tuple(map(Quantity, entries[: size or 3])), "langle", "rangle")
 
@@ -89,22 +72,6 @@ def _size(answer: Answer) -> int | None:
     return size if size in (2, 3) else None
 
 
-def _in_fonts(node: Node) -> bool:
-    return (node in _BASIS and node not in _PLAIN) or any(map(_in_fonts, children(node)))
-
-
-def _mentions_third(node: Node) -> bool:
-    return _BASIS.get(node) == 2 or any(map(_mentions_third, children(node)))
-
-
-def _has_basis(node: Node) -> bool:
-    return node in _BASIS or any(map(_has_basis, children(node)))
-
-
-def _mapped(entries: tuple[Node, ...] | None, change: Callable[[Node], Node]) -> tuple[Node, ...] | None:
-    return None if entries is None else tuple(map(change, entries))
-
-
 def parse_transposed(tokens: list[Token], parse_bracketed: ParseBracketed) -> Answer | None:
     r"""`(1,2)^T` and `[1,2]^\top` as a column."""
     closing = closing_index(tokens) if tokens[0].is_sign("(", "[") else None
@@ -114,8 +81,8 @@ def parse_transposed(tokens: list[Token], parse_bracketed: ParseBracketed) -> An
     if len(exponent) != 2 or not exponent[0].is_sign("^") or exponent[1].text not in ("T", "t", "top", "intercal"):
         return None
     group = parse_bracketed(tokens[: closing + 1])
-    entries = _entries(group) if isinstance(group, Bracketed) else None
-    return None if entries is None else Quantity(Matrix(tuple((entry,) for entry in entries)))
+    entries = _entries(group) if isinstance(group, Bracketed) else ()
+    return Quantity(Matrix(tuple((entry,) for entry in entries))) if entries else None
 
 
 def parse_combination(tokens: list[Token], parse_bracketed: ParseBracketed) -> Answer | None:
@@ -131,49 +98,34 @@ def parse_combination(tokens: list[Token], parse_bracketed: ParseBracketed) -> A
         negative = [False, *negative]
     if not parts or not all(parts) or (len(parts) == 1 and not negative[0] and _may_open(parts[0])):
         return None  # brackets alone have been read already, and are not read once more at every depth
-    scaled: list[tuple[Node, tuple[Node, ...], Bracketed]] = []
-    for part in parts:
-        term = _scaled_vector(part, parse_bracketed, letters=len(parts) > 1)
-        if term is None or (scaled and len(term[1]) != len(scaled[0][1])):
-            return None
-        scaled.append(term)
-    total = []
-    for index in range(len(scaled[0][1])):
-        terms = [Product((factor, entries[index])) for factor, entries, _ in scaled]
-        total.append(Sum(tuple(Negative(t) if minus else t for t, minus in zip(terms, negative, strict=True))))
-    # All entries take the same sign, so each sign is chosen once for the vector as a whole.
-    vectors = [
-        Bracketed(tuple(Quantity(entry) for entry in matrix.rows[0]), scaled[0][2].opening, scaled[0][2].closing)
-        for matrix in _with_one_sign(total, [factor for factor, _, _ in scaled])
-    ]
-    return vectors[0] if len(vectors) == 1 else AnswerList(tuple(vectors))
-
-
-def _with_one_sign(total: Sequence[Node], factors: Sequence[Node]) -> list[Matrix]:
-    signed = [factor for factor in factors if len(expand_plus_minus(factor)) > 1]
-    if not signed:
-        return [Matrix((tuple(total),))]
-    if len(signed) > 1:
+    scaled = [term for part in parts if (term := _scaled_vector(part, parse_bracketed, letters=len(parts) > 1))]
+    if len(scaled) < len(parts):
+        return None
+    if sum(contains(factor, PlusMinus) for factor, _ in scaled) > 1:
         raise NotAnExpression("several plus-minus signs before vectors")
-    return [
-        Matrix((tuple(replaced(entry, signed[0], value) for entry in total),)) for value in expand_plus_minus(signed[0])
-    ]
+    vectors = []
+    for factors in product(*(expand_plus_minus(factor) for factor, _ in scaled)):  # one sign for all entries
+        terms = [
+            Product((factor, Matrix((_entries(group),)))) for factor, (_, group) in zip(factors, scaled, strict=True)
+        ]
+        total = as_matrix(Sum(tuple(Negative(t) if minus else t for t, minus in zip(terms, negative, strict=True))))
+        if total is None:
+            return None
+        vectors.append(replace(scaled[0][1], items=tuple(map(Quantity, total.rows[0]))))
+    return vectors[0] if len(vectors) == 1 else AnswerList(tuple(vectors))
 
 
 def _scaled_vector(
     tokens: list[Token], parse_bracketed: ParseBracketed, *, letters: bool
-) -> tuple[Node, tuple[Node, ...], Bracketed] | None:
-    """The scalar before a vector in brackets, and the vector's entries."""
+) -> tuple[Node, Bracketed] | None:
+    """The scalar before a vector in brackets, and the vector, whose entries are plain expressions."""
     opening = next((n for n, token in enumerate(tokens) if _may_open(tokens[n:])), None)
-    if opening is None:
-        return None
-    group = parse_bracketed(tokens[opening:])
-    entries = _entries(group) if isinstance(group, Bracketed) else None
-    if entries is None or not isinstance(group, Bracketed) or group.closing not in (")", "rangle"):
+    group = None if opening is None else parse_bracketed(tokens[opening:])
+    if not isinstance(group, Bracketed) or group.closing not in (")", "rangle") or not _entries(group):
         return None
     scalar = [token for token in tokens[:opening] if not token.is_command("cdot")]
     if not scalar:
-        return _ONE, entries, group
+        return Number(Fraction(1)), group
     parameter = letters and len(scalar) == 1 and scalar[0].kind is TokenKind.LETTERS
     if any(token.is_wordlike for token in scalar) and not parameter:
         return None
@@ -181,7 +133,7 @@ def _scaled_vector(
         scalar = [*scalar, Token(TokenKind.NUMBER, "1", Fraction(1))]
     parser = Parser(scalar)
     factor = parser.expression()
-    return None if parser.rest else (factor, entries, group)
+    return None if parser.rest else (factor, group)
 
 
 def _may_open(tokens: list[Token]) -> bool:
@@ -189,9 +141,6 @@ def _may_open(tokens: list[Token]) -> bool:
     return (first.is_sign("(") or first.is_command("langle")) and closing_index(tokens) == len(tokens) - 1
 
 
-def _entries(group: Bracketed) -> tuple[Node, ...] | None:
-    """The entries of brackets of one kind, where all are plain expressions."""
-    if (group.opening == "[") != (group.closing == "]"):
-        return None
-    entries = tuple(item.value for item in group.items if isinstance(item, Quantity) and item.unit is None)
-    return entries if len(entries) == len(group.items) else None
+def _entries(group: Bracketed) -> tuple[Node, ...]:
+    """The entries of brackets of one kind, where all are plain expressions; else none."""
+    return entries_of(group, group.opening) if (group.opening == "[") == (group.closing == "]") else ()

@@ -50,7 +50,7 @@ _SMALL = (
 )
 _UNITS = {word: value for value, word in enumerate(_SMALL.split())}
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
-_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _ORDINALS = (
     "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"
@@ -98,8 +98,8 @@ def leading_number(words: list[str]) -> tuple[int, int] | None:
             break
         if word.lower() == "hundred" and 0 < group < 10:
             group *= 100
-        elif word.lower() in _SCALES and group > 0:
-            total, group = total + group * _SCALES[word.lower()], 0
+        elif word.lower() in SCALES and group > 0:
+            total, group = total + group * SCALES[word.lower()], 0
         elif all(part in _UNITS or part in _TENS for part in parts) and _fits(group, parts):
             group += sum(_UNITS.get(part, _TENS.get(part, 0)) for part in parts)
         else:

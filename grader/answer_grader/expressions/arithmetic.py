@@ -4,7 +4,6 @@ A value is a `Fraction` while it is rational, and an mpmath number of `DIGITS` d
 but the last digits of its terms is zero: two different answers do not agree in their first 130 digits.
 """
 
-import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -74,7 +73,7 @@ class Arithmetic:
             return self.exact(left + right)
         left, right = self.inexact(left), self.inexact(right)
         total = self.tidy(left + right)
-        if self.context.isinf(total):
+        if self.is_infinite(total):
             return total
         small, large = sorted((abs(left), abs(right)))
         if 0 < small <= self.noise * large:
@@ -85,7 +84,7 @@ class Arithmetic:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
             return self.exact(left * right)
         if left == 0 or right == 0:
-            if any(self.context.isinf(self.inexact(factor)) for factor in (left, right)):
+            if self.is_infinite(left) or self.is_infinite(right):
                 raise Undefined("zero times infinity")
             return Fraction(0)
         return self.tidy(self.inexact(left) * self.inexact(right))
@@ -158,6 +157,9 @@ class Arithmetic:
     def is_complex(self, value: Value) -> bool:
         return isinstance(value, self.context.mpc)
 
+    def is_infinite(self, value: Value) -> bool:
+        return not isinstance(value, Fraction) and bool(self.context.isinf(value))
+
     def _power_of_zero(self, exponent: Value) -> Value:
         if self.is_complex(exponent) or exponent < 0:
             raise Undefined("a power of zero")
@@ -171,7 +173,9 @@ class Arithmetic:
             if abs(exponent) * (bits - 1) > MAX_BITS:
                 raise TooComplex("a power with too many digits")
             return self.exact(base**exponent)
-        if self.context.isinf(base):
+        if self.is_infinite(base):
+            if exponent == 0:  # 1 for mpmath 1.4, no number for earlier versions
+                raise Undefined("infinity to the power of zero")
             return self.tidy(base**exponent)
         self.bound_magnitude(exponent * self.context.log(abs(base)))
         return self.tidy(base**exponent)
@@ -191,20 +195,8 @@ class Arithmetic:
 
 
 def _integer_root(value: int, index: int) -> int | None:
-    """The integer whose power is `value`, if there is one."""
-    if index == 2:
-        root = math.isqrt(value)
-    else:
-        root = _floor_root(value, index)
-    return root if root**index == value else None
-
-
-def _floor_root(value: int, index: int) -> int:
-    low, high = 0, 1 << (value.bit_length() // index + 1)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if middle**index <= value:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    """The integer whose power is `value`, if there is one. Newton's method from above."""
+    root = 1 << -(-value.bit_length() // index)
+    while (power := root ** (index - 1)) * root > value:
+        root -= -(-(power * root - value) // (index * power))
+    return root if power * root == value else None

@@ -1,14 +1,15 @@
 """Whether two expressions are equal.
 
-Constants are compared by their values, exactly where they are rational and in 130 digits otherwise (mpmath). Rational functions
-are compared as such, by sympy's polynomials. Other expressions with variables are compared at points: two different ones of the
-size of an answer do not agree at several random rational points in 130 digits. Unlike simplification, this always ends.
+Constants are compared by their values, exactly where they are rational and in 130 digits otherwise (mpmath). Expressions with
+variables are compared at rational points, in the same way: two different ones of the size of an answer do not agree at several
+such points. Unlike simplification, this always ends.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TypeVar
 
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
@@ -27,7 +28,6 @@ from answer_grader.expressions.nodes import (
     replaced,
     symbols,
 )
-from answer_grader.expressions.rational_functions import equal_rational_functions
 
 _POINTS = 16
 _FIRST_POINTS = 7
@@ -42,33 +42,7 @@ def equal(left: Node, right: Node, *, degree_is_one: bool = False) -> bool:
 
     Expressions that cannot be computed (too large, undefined) are equal only if they are built alike.
     """
-    return _equal(left, right, degree_is_one, Arithmetic(), _Effort())
-
-
-@dataclass
-class _Effort:
-    """How many subexpressions have been compared."""
-
-    comparisons: int = 0
-
-
-def _equal(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
-    effort.comparisons += 1
-    if left == right:
-        return True
-    if effort.comparisons > _MOST_COMPARISONS:
-        return False
-    try:
-        names = symbols(left) | symbols(right)
-        if names:
-            same = equal_rational_functions(left, right)
-            if same is not None:
-                return same
-            return _equal_at_points(left, right, sorted(names), degree_is_one, arithmetic)
-        evaluator = Evaluator(degree_is_one=degree_is_one, arithmetic=arithmetic)
-        return same_value(evaluator.value(left), evaluator.value(right), arithmetic)
-    except (TooComplex, Undefined):
-        return _same_structure(left, right, degree_is_one, arithmetic, effort)
+    return _Comparison(degree_is_one).equal(left, right)
 
 
 def exact_value(node: Node) -> Fraction | None:
@@ -83,9 +57,8 @@ def exact_value(node: Node) -> Fraction | None:
 def same_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
     if isinstance(left, Fraction) and isinstance(right, Fraction):
         return left == right
-    infinite = [arithmetic.context.isinf(arithmetic.inexact(value)) for value in (left, right)]
-    if any(infinite):
-        return all(infinite) and bool(left == right)
+    if arithmetic.is_infinite(left) or arithmetic.is_infinite(right):
+        return bool(left == right)
     return bool(arithmetic.add(left, -right) == 0)
 
 
@@ -109,67 +82,90 @@ def points(names: Iterable[str], integers: frozenset[str] = frozenset()) -> Iter
         yield point
 
 
-def _equal_at_points(left: Node, right: Node, names: list[str], degree_is_one: bool, arithmetic: Arithmetic) -> bool:
-    """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
-    everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
-    agreements = complex_agreements = complex_differences = 0
-    for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
-        evaluator = Evaluator(point, degree_is_one, arithmetic)
-        arithmetic.met_complex = False
-        try:
-            values = evaluator.value(left), evaluator.value(right)
-        except Undefined:
-            continue
-        same = same_value(*values, arithmetic)
-        if everywhere or not arithmetic.met_complex:
-            if not same:
-                return False
-            agreements += 1
-        elif same:
-            complex_agreements += 1
-        else:
-            complex_differences += 1
-        if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
+@dataclass
+class _Comparison:
+    """One comparison of two expressions, with one work allowance for all their parts."""
+
+    degree_is_one: bool
+    arithmetic: Arithmetic = field(default_factory=Arithmetic)
+    comparisons: int = 0
+    """How many subexpressions have been compared."""
+
+    def equal(self, left: Node, right: Node) -> bool:
+        self.comparisons += 1
+        if left == right:
             return True
-    if not agreements + complex_agreements + complex_differences:
-        raise Undefined("no value at any point")
-    return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
-        agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
-    )
+        if self.comparisons > _MOST_COMPARISONS:
+            return False
+        try:
+            names = symbols(left) | symbols(right)
+            if names:
+                return self._equal_at_points(left, right, sorted(names))
+            evaluator = Evaluator(degree_is_one=self.degree_is_one, arithmetic=self.arithmetic)
+            return same_value(evaluator.value(left), evaluator.value(right), self.arithmetic)
+        except (TooComplex, Undefined):
+            return self._same_structure(left, right)
+
+    def _equal_at_points(self, left: Node, right: Node, names: list[str]) -> bool:
+        """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
+        everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
+        agreements = complex_agreements = complex_differences = 0
+        for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
+            evaluator = Evaluator(point, self.degree_is_one, self.arithmetic)
+            self.arithmetic.met_complex = False
+            try:
+                values = evaluator.value(left), evaluator.value(right)
+            except Undefined:
+                continue
+            same = same_value(*values, self.arithmetic)
+            if everywhere or not self.arithmetic.met_complex:
+                if not same:
+                    return False
+                agreements += 1
+            elif same:
+                complex_agreements += 1
+            else:
+                complex_differences += 1
+            if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
+                return True
+        if not agreements + complex_agreements + complex_differences:
+            raise Undefined("no value at any point")
+        return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
+            agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
+        )
+
+    def _same_structure(self, left: Node, right: Node) -> bool:
+        """The same operations on equal operands; the operands of sums and products in any order."""
+        if isinstance(left, Series) and isinstance(right, Series):
+            left, right = _from_zero(left), _from_zero(right)
+        left_operands, right_operands = children(left), children(right)
+        if type(left) is not type(right) or getattr(left, "function", None) != getattr(right, "function", None):
+            return False
+        if len(left_operands) != len(right_operands) or not 0 < len(left_operands) <= _MOST_OPERANDS:
+            return False
+        if not isinstance(left, Sum | Product):
+            return all(map(self.equal, left_operands, right_operands))
+        return same_in_some_order(left_operands, right_operands, self.equal)
+
+
+_Item = TypeVar("_Item")
+
+
+def same_in_some_order(left: Sequence[_Item], right: Sequence[_Item], same: Callable[[_Item, _Item], bool]) -> bool:
+    """Whether each item on the left has one of its own on the right, and none is left over."""
+    rest = list(right)
+    for one in left:
+        match = next((index for index, other in enumerate(rest) if same(one, other)), None)
+        if match is None:
+            return False
+        del rest[match]
+    return not rest
 
 
 def _integer_names(node: Node) -> frozenset[str]:
     """The variables that stand for integers: in the bounds of a series, and indices."""
     own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
     return own.union(*map(_integer_names, children(node)))
-
-
-def _same_structure(left: Node, right: Node, degree_is_one: bool, arithmetic: Arithmetic, effort: _Effort) -> bool:
-    """The same operations on equal operands; the operands of sums and products in any order."""
-    if left == right:
-        return True
-    if isinstance(left, Series) and isinstance(right, Series):
-        left, right = _from_zero(left), _from_zero(right)
-    left_operands, right_operands = children(left), list(children(right))
-    if (
-        type(left) is not type(right)
-        or len(left_operands) != len(right_operands)
-        or not 0 < len(left_operands) <= _MOST_OPERANDS
-    ):
-        return False
-    if getattr(left, "function", None) != getattr(right, "function", None):
-        return False
-    if not isinstance(left, Sum | Product):
-        return all(
-            _equal(one, other, degree_is_one, arithmetic, effort)
-            for one, other in zip(left_operands, right_operands, strict=True)
-        )
-    for one in left_operands:
-        match = next((other for other in right_operands if _equal(one, other, degree_is_one, arithmetic, effort)), None)
-        if match is None:
-            return False
-        right_operands.remove(match)
-    return True
 
 
 def _from_zero(series: Series) -> Series:

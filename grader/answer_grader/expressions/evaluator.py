@@ -18,7 +18,6 @@ from answer_grader.expressions.nodes import (
     Power,
     Product,
     Quotient,
-    Root,
     Series,
     Sum,
     Symbol,
@@ -43,12 +42,7 @@ def series_value(
     """
     if not isinstance(first, Fraction) or first.denominator != 1:
         raise Undefined("a series that does not begin at an integer")
-    if (
-        not arithmetic.is_complex(last)
-        and not isinstance(last, Fraction)
-        and arithmetic.context.isinf(last)
-        and last > 0
-    ):
+    if arithmetic.is_infinite(last) and not arithmetic.is_complex(last) and last > 0:
         return _infinite_sum(function, first, term, arithmetic)
     if not isinstance(last, Fraction) or last.denominator != 1:
         raise Undefined("a series that does not end at an integer")
@@ -123,9 +117,6 @@ class Evaluator:
                 return -self.value(operand)
             case Power(base, exponent):
                 return arithmetic.power(self.value(base), self.value(exponent))
-            case Root(radicand, index):
-                reciprocal = arithmetic.divide(Fraction(1), self.value(index))
-                return arithmetic.power(self.value(radicand), reciprocal)
             case Call("det", (Matrix(rows),)):
                 return self._determinant([[self.value(entry) for entry in row] for row in rows])
             case Series(function, index, first, last, body):

@@ -13,64 +13,52 @@ _LARGEST_ANGLE = 10**30
 def call(name: str, arguments: list[Value], arithmetic: Arithmetic) -> Value:
     """The value of a function. Raises Undefined for a wrong number of arguments and outside of its domain."""
     if name in _OF_INTEGERS:
-        return arithmetic.exact(_OF_INTEGERS[name](*_integers(arguments)))
+        return arithmetic.exact(Fraction(_OF_INTEGERS[name](*_integers(arguments))))
+    if name in ("min", "max", "floor", "ceil", "sgn") and any(map(arithmetic.is_complex, arguments)):
+        raise Undefined("no order among complex numbers")
+    if name in ("min", "max"):
+        return (min if name == "min" else max)(arguments, key=arithmetic.inexact)
     if name == "binom":
         return _binomial(arguments, arithmetic)
-    if name == "log":
-        return _logarithm(arguments, arithmetic)
-    if name in ("min", "max"):
-        if any(arithmetic.is_complex(argument) for argument in arguments):
-            raise Undefined("no order among complex numbers")
-        return (min if name == "min" else max)(arguments)
+    if name == "log" and len(arguments) == 2:
+        return arithmetic.divide(*map(arithmetic.log, arguments))
     if len(arguments) != 1:
         raise Undefined(f"{name} takes one argument")
     return _of_one(name, arguments[0], arithmetic)
 
 
 def _of_one(name: str, argument: Value, arithmetic: Arithmetic) -> Value:
-    if name == "abs":
-        return abs(argument)
-    if name in ("floor", "ceil"):
-        return _rounded(name, argument, arithmetic)
-    if name == "sgn":
-        return Fraction((argument > 0) - (argument < 0))
-    if name in ("factorial", "double_factorial"):
-        return _factorial(name, argument, arithmetic)
-    if name == "ln":
-        return arithmetic.log(argument)
-    if name == "exp":
-        return arithmetic.exponential(argument)
+    match name:
+        case "abs":
+            return abs(argument)
+        case "floor" | "ceil":
+            return _rounded(name, argument, arithmetic)
+        case "sgn":
+            return Fraction((argument > 0) - (argument < 0))
+        case "factorial" | "double_factorial":
+            return _factorial(name, argument, arithmetic)
+        case "ln":
+            return arithmetic.log(argument)
+        case "log":
+            return arithmetic.divide(arithmetic.log(argument), arithmetic.log(Fraction(10)))
+        case "exp":
+            return arithmetic.exponential(argument)
     if name not in _ANALYTIC:
         raise Undefined(f"{name} is not computed")
-    imaginary = argument.imag if arithmetic.is_complex(argument) else 0
-    arithmetic.bound_magnitude(imaginary)
+    if arithmetic.is_complex(argument):
+        arithmetic.bound_magnitude(argument.imag)
     arithmetic.bound_magnitude(argument, 100 if name.endswith("h") and not name.startswith("arc") else _LARGEST_ANGLE)
     arithmetic.bound_smallness(argument)
     try:
-        value = _ANALYTIC[name](arithmetic, arithmetic.inexact(argument))
+        value = getattr(arithmetic.context, _ANALYTIC[name])(arithmetic.inexact(argument))
     except (ZeroDivisionError, ValueError) as error:
         raise Undefined(str(error)) from error
     if abs(value) > 10**60:  # a pole, met up to rounding
         raise Undefined(f"{name} at a pole")
-    return arithmetic.tidy(_chop(value, arithmetic))
-
-
-def _chop(value: Value, arithmetic: Arithmetic) -> Value:
-    """sin(pi) and its like are zero up to rounding."""
-    return Fraction(0) if abs(value) <= arithmetic.noise else value
-
-
-def _logarithm(arguments: list[Value], arithmetic: Arithmetic) -> Value:
-    """To the base of the second argument, or 10."""
-    if len(arguments) > 2:
-        raise Undefined("log takes one argument and a base")
-    base = arguments[1] if len(arguments) == 2 else Fraction(10)
-    return arithmetic.divide(arithmetic.log(arguments[0]), arithmetic.log(base))
+    return arithmetic.tidy(Fraction(0) if abs(value) <= arithmetic.noise else value)  # sin(pi) is zero up to rounding
 
 
 def _rounded(name: str, argument: Value, arithmetic: Arithmetic) -> Fraction:
-    if arithmetic.is_complex(argument):
-        raise Undefined("no order among complex numbers")
     if isinstance(argument, Fraction):
         return Fraction(math.floor(argument) if name == "floor" else math.ceil(argument))
     arithmetic.bound_magnitude(argument, _LARGEST_ANGLE)
@@ -112,7 +100,7 @@ def _binomial(arguments: list[Value], arithmetic: Arithmetic) -> Value:
         for argument in (n, k):
             arithmetic.bound_magnitude(argument, MAX_FACTORIAL)
         value = arithmetic.context.binomial(arithmetic.inexact(n), arithmetic.inexact(k))
-        if arithmetic.context.isinf(value):
+        if arithmetic.is_infinite(value):
             raise Undefined("a binomial coefficient at a pole")
         return arithmetic.tidy(value)
     if k < 0:
@@ -127,22 +115,11 @@ def _binomial(arguments: list[Value], arithmetic: Arithmetic) -> Value:
     return result
 
 
-_OF_INTEGERS: dict[str, Callable[..., Fraction]] = {
-    "gcd": lambda *arguments: Fraction(math.gcd(*arguments)),
-    "lcm": lambda *arguments: Fraction(math.lcm(*arguments)),
-}
-
-
-def _context_function(name: str) -> Callable[[Arithmetic, Value], Value]:
-    return lambda arithmetic, argument: getattr(arithmetic.context, name)(argument)
-
-
-_ANALYTIC: dict[str, Callable[[Arithmetic, Value], Value]] = {
-    name: _context_function(name)
-    for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch")
-}
-_ANALYTIC |= {
-    f"arc{name}": _context_function(f"a{name}")
-    for name in ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")
-}
-_ANALYTIC["cis"] = lambda arithmetic, argument: arithmetic.context.expj(argument)
+_OF_INTEGERS: dict[str, Callable[..., int]] = {"gcd": math.gcd, "lcm": math.lcm}
+_TRIGONOMETRIC = ["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch"]
+_ANALYTIC = (
+    {"cis": "expj"}
+    | {name: name for name in _TRIGONOMETRIC}
+    | {f"arc{name}": f"a{name}" for name in _TRIGONOMETRIC if name not in ("coth", "sech", "csch")}
+)
+"""Their names in mpmath."""

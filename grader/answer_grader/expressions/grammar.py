@@ -29,8 +29,10 @@ Names in capitals are tokens (`tokens`, `vocabulary`). A run of letters such as 
 parser splits. An expression ends at the first token that cannot continue it (a unit, a word): `Parser.rest` begins there.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeVar
 
 from answer_grader.bounds import MAX_NESTING, TooComplex
 from answer_grader.expressions.nodes import (
@@ -43,12 +45,12 @@ from answer_grader.expressions.nodes import (
     PlusMinus,
     Power,
     Quotient,
-    Root,
     Series,
     Sum,
     Symbol,
     children,
     replaced,
+    root,
     times,
 )
 from answer_grader.expressions.tokens import (
@@ -60,6 +62,7 @@ from answer_grader.expressions.tokens import (
     UNITS_OF_TWO_OR_THREE_LETTERS,
     Token,
     TokenKind,
+    closing_index,
     is_mathematics,
     is_product,
     leading_function,
@@ -76,6 +79,13 @@ _ATOM_COMMANDS = frozenset(
     ("frac", "sqrt", "binom", "begin", "vec", "hat", "overline", "bar", *_SERIES, *_ROUNDINGS, *CONSTANTS)
 )
 _MINUS_ONE = Negative(Number(Fraction(1)))
+_SIGNED: dict[str, Callable[[Node], Node]] = {
+    "+": lambda node: node,
+    "-": Negative,
+    "pm": PlusMinus,
+    "mp": lambda node: PlusMinus(node, inverted=True),
+}
+_Parsed = TypeVar("_Parsed")
 
 
 class NotAnExpression(Exception):
@@ -105,17 +115,8 @@ class Parser:
     def expression(self) -> Node:
         r"""Terms joined by `+`, `-`, `\pm` and `\mp`, perhaps over others (`1 \over 4`)."""
         terms = [self.term()]
-        while True:
-            if self._accept_sign("+"):
-                terms.append(self.term())
-            elif self._accept_sign("-"):
-                terms.append(Negative(self.term()))
-            elif self._accept_command("pm"):
-                terms.append(PlusMinus(self.term()))
-            elif self._accept_command("mp"):
-                terms.append(PlusMinus(self.term(), inverted=True))
-            else:
-                break
+        while sign := self._plus_or_minus():
+            terms.append(_SIGNED[sign](self.term()))
         total = terms[0] if len(terms) == 1 else Sum(tuple(terms))
         if self._accept_command("over"):
             self._count_operation()
@@ -132,28 +133,13 @@ class Parser:
                 self._count_operation()
                 node = Quotient(node, self.signed())
             elif self._starts_factor(after=node):
-                factor = self._factor_or_comment()
+                may_be_comment = self._next_is_sign("(", "[") or self._next_is_command("frac")  # `12 (units)`
+                factor = self._attempt(self.power) if may_be_comment else self.power()
                 if factor is None:
                     return node
                 node = times(node, factor)
             else:
                 return node
-
-    def _factor_or_comment(self) -> Node | None:
-        """The factor at this position; None where the bracket contains no expression, as in `12 (units)`."""
-        position, inside_bars = self._position, self._inside_bars
-        tokens = list(self._tokens) if self._may_be_comment() else None
-        try:
-            return self.power()
-        except NotAnExpression:
-            if tokens is None:
-                raise
-            self._position, self._tokens, self._inside_bars = position, tokens, inside_bars
-            return None
-
-    def _may_be_comment(self) -> bool:
-        token = self._peek()
-        return token is not None and (token.is_sign("(", "[") or token.is_command("frac"))
 
     def _starts_factor(self, after: Node) -> bool:
         """Whether the next token begins another factor of a product whose last factor is `after`."""
@@ -175,24 +161,22 @@ class Parser:
     def signed(self) -> Node:
         """A power after signs. With a sign, the whole product that follows: `-2x` is `-(2x)`."""
         signs: list[str] = []
-        while True:
-            if self._accept_sign("-"):
-                signs.append("-")
-            elif self._accept_command("pm"):
-                signs.append("pm")
-            elif self._accept_command("mp"):
-                signs.append("mp")
-            elif not self._accept_sign("+"):
-                break
-        if len(signs) > MAX_NESTING:
-            raise TooComplex("too many signs in a row")
+        while sign := self._plus_or_minus():
+            signs.extend([sign] if sign != "+" else [])
+            if len(signs) > MAX_NESTING:
+                raise TooComplex("too many signs in a row")
         node = self.power()
         if signs:
             while self._starts_factor(after=node):
                 node = times(node, self.power())
         for sign in reversed(signs):
-            node = Negative(node) if sign == "-" else PlusMinus(node, inverted=sign == "mp")
+            node = _SIGNED[sign](node)
         return node
+
+    def _plus_or_minus(self) -> str:
+        """The sign at this position, which is read; empty for anything else."""
+        accepted = self._next_is_sign("+", "-") or self._next_is_command("pm", "mp")
+        return self._advance().text if accepted else ""
 
     # Powers
 
@@ -226,18 +210,15 @@ class Parser:
                 return node
 
     def _next_is_degree(self) -> bool:
-        index = self._position + 1
-        return index < len(self._tokens) and self._tokens[index].is_command("circ") and not self._next_is_temperature()
+        circle = self._peek(1)
+        return circle is not None and circle.is_command("circ") and not self._next_is_temperature()
 
     def _next_is_temperature(self) -> bool:
         r"""`^\circ C`: a unit of its own."""
-        index = self._position + 1
-        return (
-            index + 1 < len(self._tokens)
-            and self._tokens[index].is_command("circ")
-            and self._tokens[index + 1].is_wordlike
-            and self._tokens[index + 1].text in ("C", "F", "K")
-        )
+        circle, scale = self._peek(1), self._peek(2)
+        if circle is None or scale is None:
+            return False
+        return circle.is_command("circ") and scale.is_wordlike and scale.text in ("C", "F", "K")
 
     def argument(self, *, single_digit: bool = False) -> Node:
         r"""The argument of a command or of `^`: a group in braces, or one symbol.
@@ -250,9 +231,7 @@ class Parser:
         if token.is_sign("{"):
             return self.group("{")
         if token.kind is TokenKind.NUMBER and single_digit and len(token.text) > 1 and token.text.isdigit():
-            rest = token.text[1:]
-            self._tokens[self._position] = replace(token, text=rest, value=Fraction(int(rest)), spaced=False)
-            return Number(Fraction(int(token.text[0])))
+            return Number(Fraction(int(self._first_characters(1))))
         if token.kind is TokenKind.NUMBER:
             self._position += 1
             assert token.value is not None
@@ -267,94 +246,61 @@ class Parser:
         if self._depth > MAX_NESTING:
             raise TooComplex("an expression nested too deeply")
         try:
-            return self._unguarded_atom()
+            token = self._peek()
+            if token is None:
+                raise NotAnExpression("an expression ends where a value is expected")
+            if token.kind is TokenKind.NUMBER:
+                return self.number()
+            if token.is_wordlike:
+                return self._name(token)
+            if token.kind is TokenKind.COMMAND:
+                return self._command()
+            if token.text in _BRACKETS:
+                return self.group(token.text)
+            if token.text == "|":
+                return self.bars()
+            raise NotAnExpression(f"no value can start with {token.text!r}")
         finally:
             self._depth -= 1
-
-    def _unguarded_atom(self) -> Node:
-        token = self._peek()
-        if token is None:
-            raise NotAnExpression("an expression ends where a value is expected")
-        if token.kind is TokenKind.NUMBER:
-            return self.number()
-        if token.kind is TokenKind.LETTERS:
-            return self._letters()
-        if token.kind is TokenKind.WORD:
-            return self._word()
-        if token.kind is TokenKind.COMMAND:
-            return self._command()
-        if token.text in _BRACKETS:
-            return self.group(token.text)
-        if token.text == "|":
-            return self.bars()
-        raise NotAnExpression(f"no value can start with {token.text!r}")
 
     def number(self) -> Node:
         """A number, or a mixed number: an integer and the proper fraction after it."""
         token = self._advance()
         assert token.value is not None
-        whole = Number(token.value)
-        if not token.text.isdigit():
-            return whole
-        part = self.proper_fraction()
-        return whole if part is None else Number(token.value + part)
+        part = self._attempt(self.proper_fraction) if token.text.isdigit() else None
+        return Number(token.value + (part or 0))
 
-    def proper_fraction(self) -> Fraction | None:
-        r"""The fraction of a mixed number, directly after its whole part: `\frac{1}{2}` or ` 1/2`; None without one."""
-        start, tokens = self._position, list(self._tokens)
-        parts: tuple[Node, Node] | None = None
-        try:
-            if self._accept_command("frac"):
-                parts = (self.argument(single_digit=True), self.argument(single_digit=True))
-            elif len(tokens) >= start + 3 and tokens[start].spaced and tokens[start + 1].is_sign("/"):
-                values = [tokens[start].value, tokens[start + 2].value]
-                self._position += 3
-                parts = (Number(values[0] or Fraction(0)), Number(values[1] or Fraction(0)))
-        except NotAnExpression:
-            parts = None
-        if parts is not None and isinstance(parts[0], Number) and isinstance(parts[1], Number):
-            above, below = parts[0].value, parts[1].value
-            if above.denominator == below.denominator == 1 and 0 < above < below:
-                return above / below
-        self._position, self._tokens = start, tokens
-        return None
+    def proper_fraction(self) -> Fraction:
+        r"""The fraction of a mixed number, directly after its whole part: `\frac{1}{2}` or ` 1/2`."""
+        above, slash, below = self._peek(), self._peek(1), self._peek(2)
+        parts: tuple[Node, ...] = ()
+        if self._accept_command("frac"):
+            parts = (self.argument(single_digit=True), self.argument(single_digit=True))
+        elif above and slash and below and above.spaced and slash.is_sign("/"):
+            self._position += 3
+            parts = tuple(Number(token.value or Fraction(0)) for token in (above, below))
+        match parts:
+            case (Number(over), Number(under)) if over.denominator == under.denominator == 1 and 0 < over < under:
+                return over / under
+        raise NotAnExpression("no proper fraction")
 
-    def _letters(self) -> Node:
-        """A function, constant or variable; of a product of variables the first."""
-        token = self._advance()
-        letters = token.text
-        if letters in FUNCTIONS:
-            return self.call(letters)
-        if letters in CONSTANTS:
-            return Constant(CONSTANTS[letters])
-        if letters in GREEK:
-            return self.variable(letters)
-        if len(letters) > 1:
-            function = leading_function(letters)
-            if function is None and not is_product(letters):
-                raise NotAnExpression(f"{letters!r} is a word")
-            first = function or letters[0]
-            self._position -= 1
-            self._tokens[self._position] = replace(token, text=letters[len(first) :], spaced=False)
-            if function:
-                return self.call(function)
-            letters = first
-            following = None
+    def _name(self, token: Token) -> Node:
+        """A function, constant or variable; of a run of variables (`xy`, `sinx`) the first."""
+        name, in_text = token.text, token.kind is TokenKind.WORD
+        if len(name) > 1 and name not in FUNCTIONS and (in_text or not (name in CONSTANTS or name in GREEK)):
+            function = leading_function(name)
+            if in_text or not (function or is_product(name)):
+                raise NotAnExpression(f"{name!r} is a word")
+            name = self._first_characters(len(function or name[0]))
         else:
-            following = self._peek()
-        if letters in CONSTANT_LETTERS and not (following and following.is_sign("_", "'")):
-            return Constant(CONSTANT_LETTERS[letters])
-        return self.variable(letters)
-
-    def _word(self) -> Node:
-        token = self._advance()
-        if token.text in FUNCTIONS:
-            return self.call(token.text)
-        if token.text in CONSTANT_LETTERS:
-            return Constant(CONSTANT_LETTERS[token.text])
-        if len(token.text) == 1:
-            return self.variable(token.text)
-        raise NotAnExpression(f"{token.text!r} is a word")
+            self._position += 1
+        if name in FUNCTIONS:
+            return self.call(name)
+        if name in CONSTANTS:
+            return Constant(CONSTANTS[name])
+        if name in CONSTANT_LETTERS and not self._next_is_sign("_", "'"):
+            return Constant(CONSTANT_LETTERS[name])
+        return self.variable(name)
 
     def _command(self) -> Node:
         name = self._advance().text
@@ -365,7 +311,7 @@ class Parser:
             if self._accept_sign("["):
                 index = self.expression()
                 self._expect("]")
-            return Root(self.argument(), index)
+            return root(self.argument(), index)
         if name == "binom":
             return Call("binom", (self.argument(single_digit=True), self.argument(single_digit=True)))
         if name in _ROUNDINGS:
@@ -404,15 +350,13 @@ class Parser:
         if token is None:
             raise NotAnExpression("a subscript is missing")
         if not token.is_sign("{"):
-            if token.kind is TokenKind.LETTERS and len(token.text) > 1:
-                self._tokens[self._position] = replace(token, text=token.text[1:], spaced=False)
-                return token.text[0]
+            if token.kind is TokenKind.LETTERS:
+                return self._first_characters(1)
             self._position += 1
             return token.text
-        start = self._position
-        end = self._matching_brace()
-        self._position = end + 1
-        return "".join(each.text for each in self._tokens[start + 1 : end])
+        start = self._position + 1
+        self._skip_braces()
+        return "".join(each.text for each in self._tokens[start : self._position - 1])
 
     # Brackets
 
@@ -448,20 +392,12 @@ class Parser:
     def call(self, function: str) -> Node:
         r"""A call after its name, with base and power: `\sin^2 x`, `\log_2 (8)`, `\sin^{-1} x`."""
         function = SYNONYMS.get(function, function)
-        base: Node | None = None
-        power: Node | None = None
-        while True:
-            if base is None and self._accept_sign("_"):
-                base = self.argument(single_digit=self._base_is_one_digit())
-            elif power is None and self._accept_sign("^"):
-                power = self.exponent()
-            else:
-                break
+        base, power = self._scripts(lambda: self.argument(single_digit=self._base_is_one_digit()))
         arguments = self.arguments()
         if power == _MINUS_ONE and "arc" + function in FUNCTIONS:
             return Call("arc" + function, arguments)
         if function in _ROOTS:
-            result: Node = Root(arguments[0], Number(Fraction(_ROOTS[function])))
+            result: Node = root(arguments[0], Number(Fraction(_ROOTS[function])))
         elif base is None:
             result = Call(function, arguments)
         elif function == "log":
@@ -501,7 +437,7 @@ class Parser:
         if name not in (*_MATRICES, _DETERMINANT):
             raise NotAnExpression(f"{name} is not a matrix")
         if name == "array" and self._next_is_sign("{"):
-            self._position = self._matching_brace() + 1
+            self._skip_braces()
         rows: list[tuple[Node, ...]] = []
         row: list[Node] = []
         while not self._accept_command("end"):
@@ -527,31 +463,42 @@ class Parser:
 
     def series(self, function: str) -> Node:
         r"""A sum or product after its sign: `\sum_{k=1}^{n} k^2`, `\prod_{k=2}^{10} \frac{k-1}{k}`."""
-        index: str | None = None
-        first: Node | None = None
-        last: Node | None = None
-        while True:
-            if first is None and self._accept_sign("_"):
-                self._expect("{")
-                index = self._advance().text
-                self._expect("=")
-                first = self.expression()
-                self._expect("}")
-            elif last is None and self._accept_sign("^"):
-                last = self.exponent()
-            else:
-                break
-        if index is None or first is None or last is None or len(index) != 1:
+        start, last = self._scripts(self._first_index)
+        if start is None or last is None:
             raise NotAnExpression(f"\\{function} lacks a bound")
+        index, first = start
         body = self.term()
         name = f"#{_series_depth(body)}"
         written: Node = Constant(CONSTANT_LETTERS[index]) if index in CONSTANT_LETTERS else Symbol(index)
         return Series(function, name, first, last, replaced(body, written, Symbol(name)))
 
+    def _first_index(self) -> tuple[str, Node]:
+        self._expect("{")
+        index = self._advance().text
+        self._expect("=")
+        first = self.expression()
+        self._expect("}")
+        if len(index) != 1:
+            raise NotAnExpression("an index of several letters")
+        return index, first
+
+    def _scripts(self, subscript: Callable[[], _Parsed]) -> tuple[_Parsed | None, Node | None]:
+        """A subscript and an exponent, in any order."""
+        below: _Parsed | None = None
+        above: Node | None = None
+        while True:
+            if below is None and self._accept_sign("_"):
+                below = subscript()
+            elif above is None and self._accept_sign("^"):
+                above = self.exponent()
+            else:
+                return below, above
+
     # Tokens
 
-    def _peek(self) -> Token | None:
-        return self._tokens[self._position] if self._position < len(self._tokens) else None
+    def _peek(self, ahead: int = 0) -> Token | None:
+        index = self._position + ahead
+        return self._tokens[index] if index < len(self._tokens) else None
 
     def _advance(self) -> Token:
         token = self._peek()
@@ -569,27 +516,43 @@ class Parser:
         self._position += accepted
         return accepted
 
-    def _accept_command(self, *names: str) -> bool:
+    def _next_is_command(self, *names: str) -> bool:
         token = self._peek()
-        accepted = token is not None and token.is_command(*names)
+        return token is not None and token.is_command(*names)
+
+    def _accept_command(self, *names: str) -> bool:
+        accepted = self._next_is_command(*names)
         self._position += accepted
         return accepted
+
+    def _first_characters(self, count: int) -> str:
+        """The first characters of a token; the others are left as a token of their own."""
+        token = self._advance()
+        if rest := token.text[count:]:
+            self._position -= 1
+            value = None if token.value is None else Fraction(int(rest))
+            self._tokens[self._position] = replace(token, text=rest, value=value, spaced=False)
+        return token.text[:count]
+
+    def _attempt(self, production: Callable[[], _Parsed]) -> _Parsed | None:
+        """What a production parses; None, with nothing read, where its tokens do not fit."""
+        state = self._position, list(self._tokens), self._inside_bars
+        try:
+            return production()
+        except NotAnExpression:
+            self._position, self._tokens, self._inside_bars = state
+            return None
 
     def _expect(self, sign: str) -> None:
         if not self._accept_sign(sign):
             raise NotAnExpression(f"{sign!r} is missing")
 
-    def _matching_brace(self) -> int:
-        """The index of the brace that closes the one at this position."""
-        depth = 0
-        for index in range(self._position, len(self._tokens)):
-            if self._tokens[index].is_sign("{"):
-                depth += 1
-            elif self._tokens[index].is_sign("}"):
-                depth -= 1
-                if depth == 0:
-                    return index
-        raise NotAnExpression("a brace is never closed")
+    def _skip_braces(self) -> None:
+        """Moves past the braces that open at this position, and what they contain."""
+        end = closing_index(self.rest)
+        if end is None:
+            raise NotAnExpression("a brace is never closed")
+        self._position += end + 1
 
     def _count_operation(self) -> None:
         """Bounds the operations that nest without brackets: `1/2/3/...`, `n!!!...`."""

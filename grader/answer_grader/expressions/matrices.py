@@ -29,10 +29,9 @@ def as_matrix(node: Node) -> Matrix | None:
         return None
     match node:
         case Negative(operand):
-            return _scaled(Negative, as_matrix(operand))
-        case Quotient(numerator, denominator):
-            matrix = as_matrix(numerator)
-            return None if matrix is None else _mapped(matrix, lambda entry: Quotient(entry, denominator))
+            return _mapped(as_matrix(operand), Negative)
+        case Quotient(numerator, denominator) if not contains(denominator, Matrix):
+            return _mapped(as_matrix(numerator), lambda entry: Quotient(entry, denominator))
         case Sum(terms):
             return _sum([as_matrix(term) for term in terms])
         case Product(factors):
@@ -46,12 +45,8 @@ def as_matrix(node: Node) -> Matrix | None:
             return None
 
 
-def _mapped(matrix: Matrix, change: Callable[[Node], Node]) -> Matrix:
-    return Matrix(tuple(tuple(change(entry) for entry in row) for row in matrix.rows))
-
-
-def _scaled(change: Callable[[Node], Node], matrix: Matrix | None) -> Matrix | None:
-    return None if matrix is None else _mapped(matrix, change)
+def _mapped(matrix: Matrix | None, change: Callable[[Node], Node]) -> Matrix | None:
+    return None if matrix is None else Matrix(tuple(tuple(map(change, row)) for row in matrix.rows))
 
 
 def _sum(terms: Sequence[Matrix | None]) -> Matrix | None:
@@ -75,7 +70,7 @@ def _product(factors: Sequence[Node]) -> Matrix | None:
             result = _times(result, matrix)
             if result is None:
                 return None
-    return _scaled(lambda entry: Product((scalar, entry)), result)
+    return _mapped(result, lambda entry: Product((scalar, entry)))
 
 
 def _times(left: Matrix, right: Matrix) -> Matrix | None:

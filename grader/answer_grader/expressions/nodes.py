@@ -65,12 +65,6 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
-class Root:
-    radicand: "Node"
-    index: "Node"
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """A function of `evaluate.FUNCTIONS` applied to its arguments."""
 
@@ -99,9 +93,7 @@ class Series:
     body: "Node"
 
 
-Node = (
-    Number | Constant | Symbol | Sum | Product | Quotient | Negative | PlusMinus | Power | Root | Call | Matrix | Series
-)
+Node = Number | Constant | Symbol | Sum | Product | Quotient | Negative | PlusMinus | Power | Call | Matrix | Series
 
 
 def times(left: Node, right: Node) -> Product:
@@ -109,25 +101,22 @@ def times(left: Node, right: Node) -> Product:
     return Product((*(left.factors if isinstance(left, Product) else (left,)), right))
 
 
+def root(radicand: Node, index: Node) -> Power:
+    """A root as a power."""
+    return Power(radicand, Quotient(Number(Fraction(1)), index))
+
+
 def children(node: Node) -> tuple[Node, ...]:
     """The direct subexpressions, in order."""
     match node:
         case Number() | Constant() | Symbol():
             return ()
-        case Sum(terms):
-            return terms
-        case Product(factors):
-            return factors
-        case Quotient(numerator, denominator):
-            return (numerator, denominator)
+        case Sum(operands) | Product(operands) | Call(_, operands):
+            return operands
+        case Quotient(left, right) | Power(left, right):
+            return (left, right)
         case Negative(operand) | PlusMinus(operand):
             return (operand,)
-        case Power(base, exponent):
-            return (base, exponent)
-        case Root(radicand, index):
-            return (radicand, index)
-        case Call(_, arguments):
-            return arguments
         case Matrix(rows):
             return tuple(entry for row in rows for entry in row)
         case Series(_, _, first, last, body):
@@ -139,22 +128,16 @@ def with_children(node: Node, change: Callable[[Node], Node]) -> Node:
     match node:
         case Number() | Constant() | Symbol():
             return node
-        case Sum(terms):
-            return Sum(tuple(map(change, terms)))
-        case Product(factors):
-            return Product(tuple(map(change, factors)))
-        case Quotient(numerator, denominator):
-            return Quotient(change(numerator), change(denominator))
+        case Sum(operands) | Product(operands):
+            return type(node)(tuple(map(change, operands)))
+        case Quotient(left, right) | Power(left, right):
+            return type(node)(change(left), change(right))
         case Negative(operand):
             return Negative(change(operand))
         case PlusMinus(operand, inverted):
             return PlusMinus(change(operand), inverted)
-        case Power(base, exponent):
-            return Power(change(base), change(exponent))
-        case Root(radicand, index):
-            return Root(change(radicand), change(index))
-        case Call(function, arguments):
-            return Call(function, tuple(map(change, arguments)))
+        case Call(function, operands):
+            return Call(function, tuple(map(change, operands)))
         case Matrix(rows):
             return Matrix(tuple(tuple(map(change, row)) for row in rows))
         case Series(function, name, first, last, body):

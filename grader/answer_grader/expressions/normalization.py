@@ -6,6 +6,7 @@ else (`10,\!000`, `10{,}000`, `10\,000`). What a plain comma means is left to th
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 _UNICODE = {
     "−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-", "×": r"\times ", "·": r"\cdot ", "⋅": r"\cdot ", "∙": r"\cdot ",
@@ -49,7 +50,29 @@ _COUNTER = re.compile(
 _YUAN = re.compile(r"(?<=[\d)}])\s*(?:\\(?:text|mathrm)\s*\{\s*)?元(?:\s*\})?$")
 _METRES = re.compile(r"(\d[\d,]*\.\d+)\s*(m)([²³])")
 
-_SPELLINGS = (
+FONTS = (
+    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|textsc|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
+    r"mathcal|boldsymbol|bm|operatorname|underline|boxed|fbox)\*?\s*"
+)
+"""Commands that change how their argument looks, and nothing else."""
+_FONT = re.compile(FONTS + r"(?=\{)")
+
+_THIN = r"(?:\\[,:; ]|~|\\thinspace|[ ])"
+_END = r"([^][(){}]{1,200}[,;][^][(){}]{1,200})"
+
+
+def _digits(match: re.Match[str]) -> str:
+    return re.sub(r"\D", "", match[0])
+
+
+_Spelling = tuple[str, str | Callable[[re.Match[str]], str]]
+
+_SPELLINGS: tuple[_Spelling, ...] = (
+    # `10,\!000`, `10{,}000`, `2{,}5`, and digits in groups of three
+    (r"(?<=\d)\s*(?:,\s*\\!|\\!\s*,|\{,\}\s*(?:\\!)?)\s*(?=\d{3}(?!\d))", ""),
+    (r"(?<=\d)\{,\}(?=\d)", "."),
+    (rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)", _digits),
+    (rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)", _digits),
     (r"\\\\\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]", r"\\\\ "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)\s*\.", " "),
     (r"\\(?:left|right|middle|[bB]igg?[lrm]?)(?![A-Za-z])", " "),
@@ -96,27 +119,26 @@ _SPELLINGS = (
     (r"&\s*(?==)", ""),
     (r"\\(?:begin|end)\s*\{(?:aligned|align|gathered|split|equation|math|displaymath)\*?\}", " "),
 )  # fmt: skip
-_OPTION_LABEL = re.compile(
-    r"^\\(?:text|textbf|textrm|mathrm|mathbf)\s*\{\s*\([A-E]\)\s*\}\s*(?=[-\d.]|\\(?:frac|sqrt|pi|\$)(?![A-Za-z]))"
+_LAST_SPELLINGS: tuple[_Spelling, ...] = (
+    (r"(?<!\\)\\!", ""),
+    (r"(?<![\w^{}.\\\s\]])(\d+)\{(\d+)\}", r"\1\2"),
+    (r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~", " "),
+    (r"\s+", " "),
+    (r"^ | $", ""),
+    (  # the label of an option, `\text{(A)} 5`
+        r"^\\(?:text|textbf|textrm|mathrm|mathbf)\s*\{\s*\([A-E]\)\s*\}\s*(?=[-\d.]|\\(?:frac|sqrt|pi|\$)(?![A-Za-z]))",
+        "",
+    ),
+    (rf"(^|\\in|\\cup|=)\s*\]{_END}(?=[][])", r"\1(\2"),  # `]1,2[` is `(1,2)`
+    (rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))", r"\1\2)"),
 )
 _VECTOR = re.compile(r"\\(?:vec|mathbf|boldsymbol|bm|mathit)\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z])(?![A-Za-z]))")
+
+
 _CASES = re.compile(r"\\begin\s*\{cases\}((?:(?!\\begin|\\end|&|\\text).)*)\\end\s*\{cases\}")
-_COMPILED = tuple((re.compile(pattern), replacement) for pattern, replacement in _SPELLINGS)
-
-_GROUP_MARK = re.compile(r"(?<=\d)\s*(?:,\s*\\!|\\!\s*,|\{,\}\s*(?:\\!)?)\s*(?=\d{3}(?!\d))")
-_DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=\d)")
-_THIN = r"(?:\\[,:; ]|~|\\thinspace|[ ])"
-_THIN_GROUPS = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_THIN}\d{{3}})+(?!\d)")
-_THIN_DECIMALS = re.compile(rf"(?<=\.)\d{{3}}(?:{_THIN}\d{{3}})*{_THIN}\d{{1,3}}(?!\d)")
-_BRACED_DIGITS = re.compile(r"(?<![\w^{}.\\\s\]])(\d+)\{(\d+)\}")
-_END = r"([^][(){}]{1,200}[,;][^][(){}]{1,200})"
-_REVERSED_OPENING = re.compile(rf"(^|\\in|\\cup|=)\s*\]{_END}(?=[][])")
-_REVERSED_CLOSING = re.compile(rf"([(\[]){_END}\[(?=\s*(?:$|\\cup|[.,;]))")
-_SPACES = re.compile(r"(?<!\\)\\[,;:! ]|\\(?:quad|qquad|enspace|thinspace|medspace|nobreakspace)(?![A-Za-z])|~")
-
-_FONT = re.compile(
-    r"\\(?:text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
-    r"boldsymbol|bm|operatorname|underline|boxed|fbox|textsc)\*?\s*(?=\{)"
+_FIRST, _LAST = (
+    tuple((re.compile(pattern), replacement) for pattern, replacement in table)
+    for table in (_SPELLINGS, _LAST_SPELLINGS)
 )
 
 
@@ -125,21 +147,15 @@ def normalize(text: str) -> str:
     text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(without_marks(text)).strip())
     text = _drop_delimiters(text).strip()
     text = re.sub(r"\s*\\checkmark\s*$", "", _LEADING.sub("", text, count=1) if _LEADING.match(text) else text)
-    text = _GROUP_MARK.sub("", text)
-    text = _DECIMAL_COMMA.sub(".", text)
-    text = _THIN_GROUPS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
-    text = _THIN_DECIMALS.sub(lambda match: re.sub(r"\D", "", match[0]), text)
-    for pattern, replacement in _COMPILED:
+    for pattern, replacement in _FIRST:
         text = pattern.sub(replacement, text)
-    text = _binomials(text)
-    text = _CASES.sub(lambda match: match[1] if "=" in match[1] else match[0], text)  # a system of equations
+    text = _CASES.sub(
+        lambda cases: cases[1] if "=" in cases[1] else cases[0], _binomials(text)
+    )  # a system of equations
     text = _plain_letters(_one_basis(text))
-    text = re.sub(r"(?<!\\)\\!", "", text)
-    text = _BRACED_DIGITS.sub(r"\1\2", text)
-    text = _SPACES.sub(" ", text)
-    text = re.sub(r"\s+", " ", text).strip()
-    text = _OPTION_LABEL.sub("", text)
-    return _REVERSED_CLOSING.sub(r"\1\2)", _REVERSED_OPENING.sub(r"\1(\2", text))  # `]1,2[` is `(1,2)`
+    for pattern, replacement in _LAST:
+        text = pattern.sub(replacement, text)
+    return text
 
 
 def without_marks(text: str) -> str:

@@ -1,11 +1,13 @@
 r"""Tokens of normalized LaTeX. Words inside `\text` stay words; letters outside may be words or products of variables."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from fractions import Fraction
 
-from answer_grader.bounds import MAX_NESTING, MAX_TOKENS, TooComplex
+from answer_grader.bounds import MAX_ITEMS, MAX_NESTING, MAX_TOKENS, TooComplex
+from answer_grader.expressions.normalization import FONTS
 
 
 def _names(text: str) -> frozenset[str]:
@@ -89,11 +91,7 @@ class Token:
         return self.kind in (TokenKind.WORD, TokenKind.LETTERS)
 
 
-_TEXT_FONTS = (
-    "text|textbf|textit|textrm|textsf|texttt|textnormal|textup|emph|mbox|hbox|mathrm|mathbf|mathsf|mathit|mathtt|"
-    "boldsymbol|bm|operatorname|mathcal|underline|boxed|fbox|unit|si|textsc"
-)
-_TEXT = re.compile(rf"\\(?:{_TEXT_FONTS})\*?\s*(?=\{{)")
+_TEXT = re.compile(rf"(?:{FONTS}|\\(?:unit|si)\s*)(?=\{{)")
 _PLAIN_NUMBER = re.compile(r"(?:\d+\.\d+|\d+\.(?!\d)|\.\d+|\d+)(?:[eE][+-]?\d+(?![A-Za-z\d]))?")
 _GROUPED_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?(?!,\d{3})")
 # `0.\overline{3}`, `0.1\dot{6}`, `0.(3)`, and `0.333\ldots`
@@ -152,28 +150,21 @@ def tokenize(text: str, *, grouping: bool) -> list[Token]:
 
 
 def _next_token(text: str, position: int, *, grouping: bool, in_text: bool, spaced: bool) -> tuple[Token, int]:
-    for pattern, value in ((_REPEATING, _repeating_value), (_ELLIPSIS, _ellipsis_value)):
-        match = pattern.match(text, position)
+    for pattern, value in _NUMBERS:
+        match = pattern.match(text, position) if grouping or pattern is not _GROUPED_NUMBER else None
         if match and (number := value(match)) is not None:
             return Token(TokenKind.NUMBER, match[0], number, spaced), match.end()
-    if grouping and (match := _GROUPED_NUMBER.match(text, position)):
-        return Token(TokenKind.NUMBER, match[0], Fraction(match[0].replace(",", "")), spaced), match.end()
-    if match := _PLAIN_NUMBER.match(text, position):
-        return Token(TokenKind.NUMBER, match[0], _decimal(match[0]), spaced), match.end()
     if match := (_TEXT_WORD if in_text else _LETTERS).match(text, position):
         return Token(TokenKind.WORD if in_text else TokenKind.LETTERS, match[0], None, spaced), match.end()
     if match := _COMMAND.match(text, position):
-        if match[1] in ("{", "}"):
-            return Token(TokenKind.SIGN, match[0], None, spaced), match.end()
-        if match[1] == "%":
-            return Token(TokenKind.SIGN, "%", None, spaced), match.end()
-        return Token(TokenKind.COMMAND, match[1], None, spaced), match.end()
+        sign = {"{": "\\{", "}": "\\}", "%": "%"}.get(match[1])
+        return Token(TokenKind.SIGN if sign else TokenKind.COMMAND, sign or match[1], None, spaced), match.end()
     return Token(TokenKind.SIGN, text[position], None, spaced), position + 1
 
 
-def _decimal(text: str) -> Fraction | None:
-    """The exact value; None where the exponent is beyond what is computed with."""
-    mantissa, _, exponent = text.lower().partition("e")
+def _decimal(match: re.Match[str]) -> Fraction:
+    """The exact value. Raises TooComplex where the exponent is beyond what is computed with."""
+    mantissa, _, exponent = match[0].replace(",", "").lower().partition("e")
     if exponent and abs(int(exponent)) > 10_000:
         raise TooComplex("a decimal exponent beyond the bounds")
     return Fraction(mantissa.rstrip(".") or "0") * Fraction(10) ** int(exponent or 0)
@@ -205,3 +196,74 @@ def _ellipsis_value(match: re.Match[str]) -> Fraction | None:
 def _periodic_value(whole: str, fixed: str, period: str) -> Fraction:
     start = Fraction(int(whole or 0)) + (Fraction(int(fixed), 10 ** len(fixed)) if fixed else 0)
     return start + Fraction(int(period), (10 ** len(period) - 1) * 10 ** len(fixed))
+
+
+_NUMBERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Fraction | None]], ...] = (
+    (_REPEATING, _repeating_value),
+    (_ELLIPSIS, _ellipsis_value),
+    (_GROUPED_NUMBER, _decimal),
+    (_PLAIN_NUMBER, _decimal),
+)
+
+
+_OPENING_SIGNS, _CLOSING_SIGNS = ("(", "[", "{", "\\{"), (")", "]", "}", "\\}")
+_OPENING_COMMANDS = ("langle", "lfloor", "lceil", "begin")
+_CLOSING_COMMANDS = ("rangle", "rfloor", "rceil", "end")
+
+
+def opens(token: Token) -> bool:
+    return token.is_sign(*_OPENING_SIGNS) or token.is_command(*_OPENING_COMMANDS)
+
+
+def closes(token: Token) -> bool:
+    return token.is_sign(*_CLOSING_SIGNS) or token.is_command(*_CLOSING_COMMANDS)
+
+
+def closing_index(tokens: list[Token]) -> int | None:
+    """The index of the bracket that closes the first token. Kinds may differ: `(1, 2]`."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += opens(token) - closes(token)
+        if depth == 0:
+            return index
+    return None
+
+
+def split_tokens(tokens: list[Token], is_separator: Callable[[Token], object]) -> tuple[list[list[Token]], list[Token]]:
+    """The parts between top-level separators, and the separators. Raises TooComplex for too many of them."""
+    parts: list[list[Token]] = [[]]
+    separators = []
+    depth = 0
+    for token in tokens:
+        depth = max(0, depth + opens(token) - closes(token))
+        if depth == 0 and is_separator(token):
+            separators.append(token)
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    if len(parts) > MAX_ITEMS:
+        raise TooComplex("a list of too many answers")
+    return parts, separators
+
+
+def strip_punctuation(tokens: list[Token]) -> list[Token]:
+    """Without quotation marks and final punctuation, and without braces around everything."""
+    while True:
+        before = len(tokens)
+        while tokens and tokens[-1].is_sign(".", ",", ";", ":", '"', "`"):
+            tokens = tokens[:-1]
+        while tokens and tokens[0].is_sign('"', "`", ",", ";", ":"):
+            tokens = tokens[1:]
+        if tokens and tokens[0].is_sign("{") and closing_index(tokens) == len(tokens) - 1:
+            tokens = tokens[1:-1]
+        if len(tokens) == before:
+            return tokens
+
+
+def text_of(tokens: list[Token]) -> str:
+    """The tokens as text again, without fonts."""
+    pieces: list[str] = []
+    for token in tokens:
+        piece = "\\" + token.text if token.kind is TokenKind.COMMAND else token.text
+        pieces.append((" " if token.spaced and pieces else "") + piece)
+    return "".join(pieces)

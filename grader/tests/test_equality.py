@@ -1,4 +1,4 @@
-"""Rational functions are compared exactly, by sympy's polynomials; at points the same comes out, and nothing takes long."""
+"""Functions are compared at rational points: equal ones are found equal, others are not, and nothing takes long."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answer_grader.bounds import TooComplex
-from answer_grader.expressions.arithmetic import Arithmetic, Undefined
-from answer_grader.expressions.equality import _equal_at_points, equal
-from answer_grader.expressions.nodes import Negative, Node, Number, Power, Product, Quotient, Sum, Symbol, symbols
-from answer_grader.expressions.rational_functions import equal_rational_functions
+from answer_grader.expressions.equality import equal
+from answer_grader.expressions.nodes import Negative, Node, Number, Power, Product, Quotient, Sum, Symbol
 
 X, Y, Z = (Symbol(name) for name in "xyz")
 
@@ -41,18 +38,12 @@ def functions(depth: int = 3) -> st.SearchStrategy[Node]:
 
 @settings(max_examples=150, deadline=None)
 @given(functions(), functions())
-def test_exactly_and_at_points_the_same_comes_out(left: Node, right: Node) -> None:
+def test_another_way_to_write_a_function_is_equal_and_a_near_one_is_not(left: Node, right: Node) -> None:
     split = Sum((Product((left, right)), Product((left, Sum((number(1), Negative(right)))))))
-    for one, other in ((left, right), (left, split)):
-        names = sorted(symbols(one) | symbols(other))
-        exact = equal_rational_functions(one, other) if names else None
-        if exact is None:
-            continue
-        try:
-            assert _equal_at_points(one, other, names, False, Arithmetic()) == exact
-        except (Undefined, TooComplex):
-            continue
-        assert exact or other is right, "f g + f (1 - g) is f"
+    near = Sum((left, Product((number(1, 10**9), Power(X, number(2))))))
+    if equal(Product((number(0), split)), number(0)):  # it has values
+        assert equal(left, split), "f g + f (1 - g) is f"
+        assert not equal(left, near)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +59,12 @@ def test_exactly_and_at_points_the_same_comes_out(left: Node, right: Node) -> No
         (X, Y, False),
         (X, Product((number(10**9 + 1, 10**9), X)), False),
         (Power(X, number(0)), number(1), True),
+        (Product((X, Power(X, number(2024)))), Power(X, number(2025)), True),
+        (Product((X, Power(X, number(2024)))), Power(X, number(2024)), False),
+        (Sum((Power(X, number(9)), Negative(X))), Sum((Power(X, number(7)), Negative(X))), False),
     ],
 )
 def test_functions(left: Node, right: Node, same: bool) -> None:
-    assert equal_rational_functions(left, right) is same
     assert equal(left, right) is same
 
 
@@ -91,9 +84,7 @@ def test_functions(left: Node, right: Node, same: bool) -> None:
     ],
     ids=range(10),
 )
-def test_what_is_none_or_too_large_is_left_to_points(node: Node) -> None:
+def test_what_is_undefined_or_too_large_is_not_equal_and_ends(node: Node) -> None:
     started = time.process_time()
-    found = equal_rational_functions(node, Sum((X, Y, Z)))
-    assert found is None or found is False
-    assert time.process_time() - started < 1
     assert not equal(node, Sum((X, Y, Z)))
+    assert time.process_time() - started < 1
