@@ -205,8 +205,7 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 
     job = open_job(run, "table", None, table=name)
     layout = build(job.config, job.paths, name).layout
-    console = Console()
-    console.print(terminal(layout, console.width))
+    Console().print(terminal(layout))
 
 
 @commands.command()

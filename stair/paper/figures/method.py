@@ -15,8 +15,7 @@ from stair.paper.labels import Labels
 
 def of_run(config: Config, paths: RunPaths) -> Figure:
     """The figure of a run."""
-    facts = of_models(config, paths, lambda model, folder: read_controlled(model, folder / "controller.safetensors"))
-    return build(facts, Labels.of(config))
+    return build(of_models(config, paths, read_controlled), Labels.of(config))
 
 
 def build(models: Sequence[Controlled], labels: Labels) -> Figure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -37,26 +36,21 @@ _HEADER = 1
 """Stands for the ids of `<|im_start|>user`."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A model's training of STAIR."""
-
-    model: str
-    updates: int
-    sessions: int
-    responses: int
-    """Supervised responses."""
-    tokens: int
-    """Tokens of supervised responses."""
-    parameters: int
+Trained = tuple[str, dict[str, int]]
+"""A model, and the totals of its training of STAIR by metric."""
 
 
 def read_trained(model: str, folder: Path) -> Trained:
     """The totals of a training curve, and the size of the controller that it ended with."""
     curve = read_curve(folder / "curve.csv")
     sums = {key: int(sum(line.get(key, 0.0) for line in curve)) for key in ("sessions", "responses", "tokens")}
-    controller = read_controlled(model, folder / "controller.safetensors")
-    return Trained(model, int(max(line["update"] for line in curve)), **sums, parameters=controller.parameters)
+    return model, {
+        "updates": int(max(line["update"] for line in curve)),
+        "training sessions": sums["sessions"],
+        "supervised responses": sums["responses"],
+        "supervised tokens": sums["tokens"],
+        "learned parameters": read_controlled(model, folder).parameters,
+    }
 
 
 def of_run(config: Config, paths: RunPaths) -> Figure:
@@ -66,19 +60,9 @@ def of_run(config: Config, paths: RunPaths) -> Figure:
 
 def build(models: Sequence[Trained], labels: Labels) -> Figure:
     """(a) the tokens of a supervised turn, (b) the turns of a session; below, what each model was trained on."""
-    numbers = {
-        each.model: {
-            "updates": each.updates,
-            "training sessions": each.sessions,
-            "supervised responses": each.responses,
-            "supervised tokens": each.tokens,
-            "learned parameters": each.parameters,
-        }
-        for each in models
-    }
-    rows = [(labels.model(model), *map(count, of_model.values())) for model, of_model in numbers.items()]
     head = ("Model", "Updates", "Sessions", "Supervised responses", "Supervised tokens", "Learned parameters")
-    return schematic(TRAINING_SCOPE, labels, [(108.0, _spans), (98.0, _banks)], [head, *rows], numbers)
+    rows = [(labels.model(model), *map(count, numbers.values())) for model, numbers in models]
+    return schematic(TRAINING_SCOPE, labels, [(108.0, _spans), (98.0, _banks)], [head, *rows], dict(models))
 
 
 def _spans(plane: Diagram) -> Iterator[Value]:
