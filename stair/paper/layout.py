@@ -148,7 +148,7 @@ def terminal(layout: Layout) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column, title in enumerate(_joined_header(layout)):
         if column < layout.left_columns:
-            table.add_column(title)
+            table.add_column(title, overflow="fold")
         else:
             table.add_column("\n".join(title.split()), justify="right", no_wrap=True)
     for row in layout.rows:

@@ -22,6 +22,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.controlled import Controlled, read_controlled
 from stair.paper.figures import method, overview, training, training_scope
+from stair.paper.figures.diagram import Box, corner
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import COLOURS, TEXT_WIDTH, styled
 from stair.paper.labels import Labels
@@ -137,6 +138,15 @@ def test_overview_draws_prompts_banks_and_scores(config: Config, responses: Resp
     bar = number(drawn, "Avg@4", model="qwen3-4b-instruct", benchmark="math500", condition="native")
     assert round(float(str(bar)), 2) == 94.10
     assert {"94.1", "95.0", "94.6"} <= set(shown)
+
+
+def test_an_arrow_runs_from_edge_to_edge() -> None:
+    box, beside, above, far = Box(0, 0, 10, 10), Box(20, 4, 10, 2), Box(2, 30, 4, 4), Box(20, 30, 4, 4)
+    assert (box.facing(beside), beside.facing(box)) == ((10, 5), (20, 5))
+    assert (box.facing(above), above.facing(box)) == ((4, 10), (4, 30))
+    assert corner(box, far) == (22, 5)
+    turned = Box(*corner(box, far))
+    assert (box.facing(turned), far.facing(turned)) == ((10, 5), (22, 30))
 
 
 def test_a_model_without_rows_has_dashes(config: Config) -> None:

@@ -29,7 +29,7 @@ from stair.paper.figures.style import (
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
-from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers, ReplayValue
+from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
 from stair.paper.tables.table import gap_reasons
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -104,7 +104,7 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         axes[1].yaxis.set_minor_locator(NullLocator())
         axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
         _legend(drawing, foot + 3)
-    values = [*(numbers.value(each) for each in shown), *(_placed(each) for each in transitions)]
+    values = [*(numbers.value(each) for each in shown), *transitions]
     return Figure("historical_computation", tuple(values), drawing, COLUMNS)
 
 
@@ -189,12 +189,6 @@ def _answers(axes: Axes, transitions: Sequence[Value]) -> None:
     if not any(by_place[turn, f"{name} contribution"] for turn in known for name in _DIRECTIONS):
         axes.set_ylim(-1, 1)
     axes.margins(y=0.08)
-
-
-def _placed(value: Value) -> ReplayValue:
-    """A number without layer, depth or size."""
-    names = ("model", "benchmark", "condition", "turn", "group", "metric", "value", "unit", "artifact")
-    return ReplayValue(*(getattr(value, name) for name in names))
 
 
 def _legend(drawing: Drawing, y: float) -> None:
