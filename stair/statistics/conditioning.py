@@ -107,8 +107,9 @@ def group_cell(
         return current
     if isinstance(opened_correctly, Gap):
         return opened_correctly
-    shared = opened_correctly
-    if follower != conditions[0]:
+    if follower == conditions[0]:
+        shared: Bools | Gap = opened_correctly
+    else:
         shared = _opened_correctly(responses, model, benchmark, turn, conditions[0])
     if not isinstance(shared, Gap) and (shared != opened_correctly).any():
         raise ValueError(f"{model}, {benchmark}: {conditions[0]} and {condition} do not share their T1 responses")

@@ -169,8 +169,9 @@ class Diagram:
         from matplotlib.colors import to_rgb
         from matplotlib.patches import Rectangle
 
-        box, style = Box(x, y, width, height), {"facecolor": fill, "edgecolor": edge, "linewidth": line}
-        self.axes.add_patch(Rectangle((x, y), width, height, linestyle=_stroke(dashed), **style))
+        box = Box(x, y, width, height)
+        style: dict[str, Any] = {"facecolor": fill, "edgecolor": edge, "linewidth": line, "linestyle": _stroke(dashed)}
+        self.axes.add_patch(Rectangle((x, y), width, height, **style))
         if text:
             red, green, blue = to_rgb(fill)
             colour = INK if 0.3 * red + 0.6 * green + 0.1 * blue > 0.5 else "white"
@@ -218,16 +219,14 @@ class Diagram:
         style: dict[str, Any] = {"color": colour, "linewidth": line, "linestyle": _stroke(dashed)}
         if len(points) > 2:
             self.axes.plot(*zip(*points[:-1], strict=True), solid_capstyle="butt", **style)
-        head = {"arrowstyle": "-|>,head_length=3,head_width=1.6", "mutation_scale": 1, "shrinkA": 0, "shrinkB": 0}
-        self.axes.add_patch(FancyArrowPatch(points[-2], points[-1], **head, **style))
+        style |= {"arrowstyle": "-|>,head_length=3,head_width=1.6", "mutation_scale": 1, "shrinkA": 0, "shrinkB": 0}
+        self.axes.add_patch(FancyArrowPatch(points[-2], points[-1], **style))
         if text:
             (x, y), (end, top) = max(pairwise(points), key=lambda piece: dist(*piece))
             beside, above = (4, 0) if x == end else (0, 6)
-            mathematics = (
-                {"size": SMALL} if "$" in text else {"size": TINY, "colour": MUTED if colour == INK else colour}
-            )
+            size, ink = (SMALL, INK) if "$" in text else (TINY, MUTED if colour == INK else colour)
             align = "left" if beside else "center"
-            self.text((x + end) / 2 + beside, (y + top) / 2 + above, text, align=align, **mathematics)  # type: ignore[arg-type]
+            self.text((x + end) / 2 + beside, (y + top) / 2 + above, text, size=size, colour=ink, align=align)
 
     def table(self, x: float, y: float, width: float, rows: Sequence[Sequence[str]]) -> None:
         """Rows of text below `y`, the first as a header above a rule: the first column to the left, the others to the right.
