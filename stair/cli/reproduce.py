@@ -299,10 +299,10 @@ def _show(config: Config, paths: RunPaths) -> None:
     main = "bank_runtime" if config.only_measures else "continuous_summary"
     console = Console()
     console.print()
-    console.print(terminal(build(config, paths, main).layout, console.width))
+    console.print(terminal(build(config, paths, main).layout))
     written = f"{paths.table(main, '.md')} (also .csv and .tex)"
     if paths.claims().is_file():
-        console.print(terminal(layout(paths.claims(), config), console.width))
+        console.print(terminal(layout(paths.claims(), config)))
         written += f", {paths.claims()}, {paths.comparison('.md')}"
     console.print(f"Made: {written}; everything is in {paths.folder}")
     console.print(f"The whole run on one page: {paths.report}")

@@ -130,36 +130,23 @@ def figures(
     """
     from stair.paper.figures.figure import write
     from stair.paper.labels import Labels
-    from stair.paper.table_inputs import (
-        BANK_COST_FIGURE,
-        DIAGRAMS,
-        FIGURE_SUFFIXES,
-        TRAINING_FIGURE,
-        TRAINING_SCOPE,
-    )
+    from stair.paper.table_inputs import BANK_COST_FIGURE, DIAGRAMS, FIGURE_SUFFIXES, TRAINING_FIGURE, TRAINING_SCOPE
 
-    if name in DIAGRAMS:
-        rule = "diagram"
-    elif name.startswith(TRAINING_FIGURE):
-        rule = "training_figure"
-    elif name.startswith(BANK_COST_FIGURE):
-        rule = "bank_cost_figure"
-    else:
-        rule = "figure"
+    own = {TRAINING_FIGURE: "training_figure", BANK_COST_FIGURE: "bank_cost_figure"}
+    prefix = "" if name in DIAGRAMS else next(filter(name.startswith, own), "")
+    rule = "diagram" if name in DIAGRAMS else own.get(prefix, "figure")
     job = open_job(run, rule, inputs, figure=name)
     settings, paths = job.config, job.paths
     if rule == "diagram":
         from stair.paper.figures import method, training_scope
 
         figure = (training_scope if name == TRAINING_SCOPE else method).of_run(settings, paths)
-    elif rule == "training_figure":
-        from stair.paper.figures import training
+    elif prefix:
+        from stair.paper.figures import bank_cost, training
 
-        figure = training.of_run(settings, paths, name.removeprefix(TRAINING_FIGURE))
-    elif rule == "bank_cost_figure":
-        from stair.paper.figures import bank_cost
-
-        figure = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE))
+        figure = (training if prefix == TRAINING_FIGURE else bank_cost).of_run(
+            settings, paths, name.removeprefix(prefix)
+        )
     else:
         from stair.paper.stage import build_figure
 
@@ -205,8 +192,7 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 
     job = open_job(run, "table", None, table=name)
     layout = build(job.config, job.paths, name).layout
-    console = Console()
-    console.print(terminal(layout, console.width))
+    Console().print(terminal(layout))
 
 
 @commands.command()

@@ -81,6 +81,7 @@ def plan(
     --calibrate, the timings and provenance.json of a finished run. Writes nothing.
     """
     import json
+    from concurrent.futures import ThreadPoolExecutor
 
     from stair.cli.context import open_run
     from stair.cli.reproduce import parse_settings
@@ -90,9 +91,6 @@ def plan(
     from stair.config.site import read_site, site_file
     from stair.pipeline.job_list import list_jobs
     from stair.pipeline.planning.calibration import calibrate as learn
-    from stair.pipeline.planning.claims import claims_json, claims_text, decidable
-    from stair.pipeline.planning.run_plan import cost_lines, make_plan
-    from stair.pipeline.run import Run
     from stair.records.start_command import started_with
 
     root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])
@@ -100,9 +98,16 @@ def plan(
     if calibrate is not None:
         learned = learn(calibrate, list_jobs(root, started_with(*open_run(calibrate)), fresh=True))
     site = read_site(root) if site_file(root).is_file() else None
-    jobs = list_jobs(root, overrides, fresh=True)
+    with ThreadPoolExecutor(1) as pool:
+        # Snakemake lists the jobs in a process of its own. The claims' modules and numbers take as long.
+        listing = pool.submit(list_jobs, root, overrides, fresh=True)
+        from stair.pipeline.planning.claims import claims_json, claims_text, decidable
+        from stair.pipeline.planning.run_plan import cost_lines, make_plan
+        from stair.pipeline.run import Run
+
+        claims = decidable(Run(resolved, RunPaths.of(resolved)))
+        jobs = listing.result()
     planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
-    claims = decidable(Run(resolved, RunPaths.of(resolved)))
     if json_:
         print(json.dumps(planned.as_json() | {"claims": claims_json(claims)}, indent=2))
     else:

@@ -8,6 +8,7 @@ digest of its settings; a manifest contains the settings.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from stair.config.backbones import Model
@@ -44,13 +45,16 @@ def engine_settings(config: Config, engine: EngineName) -> Settings:
     return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
 
 
+def every(section: str, items: Mapping[str, Any], *keys: str) -> Settings:
+    """Some keys, or all, of every item of a section."""
+    return {
+        place: value for key, item in items.items() for place, value in chosen(f"{section}.{key}", item, *keys).items()
+    }
+
+
 def conditions(config: Config, *keys: str) -> Settings:
     """Some keys of every condition."""
-    return {
-        place: value
-        for key, item in config.conditions.items()
-        for place, value in chosen(f"conditions.{key}", item, *keys).items()
-    }
+    return every("conditions", config.conditions, *keys)
 
 
 _FROM_CONTROLS = ("conditions.", "evaluation.seed", "evaluation.missing")

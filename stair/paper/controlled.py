@@ -32,14 +32,15 @@ class Controlled:
     """Trained parameters: the directions of all layers and heads."""
 
 
-def read_controlled(model: str, path: Path) -> Controlled:
-    """The facts in the header of a `controller.safetensors`.
+def read_controlled(model: str, folder: Path) -> Controlled:
+    """The facts in the header of a controller's `controller.safetensors`.
 
     Raises:
         ValueError: the file does not hold reflector normals together with their model's configuration.
     """
     from safetensors import safe_open
 
+    path = folder / "controller.safetensors"
     with safe_open(path, framework="np") as file:
         header = file.metadata() or {}
         shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118 (no mapping)

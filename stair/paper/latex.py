@@ -1,8 +1,8 @@
 """A table as LaTeX, in the paper's style.
 
 pdfLaTeX sets the characters that `escaped` translates, and Latin letters with their accents. Labels
-and notes with other characters, such as Chinese or Cyrillic ones, need XeLaTeX or LuaLaTeX and a
-font that has them.
+and notes with other characters, such as Chinese or Greek ones, need XeLaTeX or LuaLaTeX and a font
+that has them.
 """
 
 from __future__ import annotations
@@ -20,36 +20,15 @@ PREAMBLE = (
 )
 """Preamble lines that a document needs for these tables: packages, and the paper's two colours."""
 
-_GREEK = {
-    **dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEZHIKMNOPTYX", strict=True)),
-    "ο": "$o$",
-    **{
-        letter: rf"$\{name}$"
-        for letters, names in (
-            ("ΓΔΘΛΞΠΣΦΨΩ", "Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"),
-            ("αβγδεζηθικλμ", "alpha beta gamma delta varepsilon zeta eta theta iota kappa lambda mu"),
-            ("νξπρςστυφχψω", "nu xi pi rho varsigma sigma tau upsilon varphi chi psi omega"),
-            ("ϑϕϖϱϵ", "vartheta phi varpi varrho epsilon"),
-            # Unicode has an increment, an ohm and a micro sign beside the letters.
-            ("\u2206\u2126\u00b5", "Delta Omega mu"),
-        )
-        for letter, name in zip(letters, names.split(), strict=True)
-    },
-}
-"""Greek letters; LaTeX has no commands for those that look as Latin ones do."""
-
 _CHARACTERS = {
-    **_GREEK,
+    "Δ": r"$\Delta$",
     **{character: f"\\{character}" for character in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     # A row's end takes a following bracket or asterisk for its own argument.
     **{"[": "{[}", "*": "{*}"},
     **{"<": "$<$", ">": "$>$", "|": "$|$", "−": "$-$", "–": "--", "—": "---", "…": r"\dots{}"},
     **{"†": r"$\dagger$", "≈": r"$\approx$", "×": r"$\times$", "±": r"$\pm$", "·": r"$\cdot$", "→": r"$\to$"},
-    **{"≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "≡": r"$\equiv$", "∈": r"$\in$", "⇒": r"$\Rightarrow$"},
-    **{"∞": r"$\infty$", "√": r"$\surd$", "′": "$'$"},
-    # The encoding OT1 lacks \quotedblbase; T1 joins two commas into it.
-    **{"„": ",,", "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}"},
+    **{"≤": r"$\leq$", "≥": r"$\geq$", "“": r"\textquotedblleft{}", "”": r"\textquotedblright{}"},
     **{"‘": r"\textquoteleft{}", "’": r"\textquoteright{}"},
     **{italic: f"${letter}$" for italic, letter in ITALIC.items()},
 }
@@ -122,7 +101,7 @@ def _table(layout: Layout, *, continued: bool) -> list[str]:
 def escaped(text: str) -> str:
     """Plain text as LaTeX: special characters escaped, symbols and negative numbers in mathematics.
 
-    `--` stays as it is; LaTeX prints a dash for it. Letters of alphabets other than Greek stay too.
+    `--` stays as it is; LaTeX prints a dash for it. Letters of other alphabets stay too.
     White space of any length is one space, because a blank line ends a paragraph and with it the
     argument of a command.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING
@@ -139,55 +138,29 @@ def _plain(text: str) -> str:
     return text.replace(DASH, "–").translate(_PLAIN)
 
 
-def terminal(layout: Layout, width: int = 80) -> RenderableType:
-    """The table for a terminal, its caption above and its notes below. Columns that do not fit continue in a second table."""
-    from rich.console import Group
-    from rich.text import Text
-
-    notes = [Text(_plain(note), style="dim") for note in layout.notes]
-    parts = [_terminal_part(layout, columns) for columns in _fitting_columns(layout, width)]
-    return Group(Text(_plain(layout.caption), style="italic"), *parts, *notes)
-
-
-def _terminal_part(layout: Layout, columns: Sequence[int]) -> RenderableType:
+def terminal(layout: Layout) -> RenderableType:
+    """The table for a terminal, its caption above and its notes below."""
     from rich import box
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    titles = _joined_header(layout)
-    for column in columns:
-        left = column < layout.left_columns
-        title = titles[column] if left else "\n".join(titles[column].split())
-        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for column, title in enumerate(_joined_header(layout)):
+        if column < layout.left_columns:
+            table.add_column(title, overflow="fold")
+        else:
+            table.add_column("\n".join(title.split()), justify="right", no_wrap=True)
     for row in layout.rows:
         if row.heading:
             table.add_section()
             table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
         else:
-            shown = (row.cells[column] for column in columns)
-            table.add_row(*(Text(_plain(cell.text), style=_style(cell)) for cell in shown), end_section=bool(row.rule))
-    return table
-
-
-def _fitting_columns(layout: Layout, width: int) -> list[list[int]]:
-    """The columns of each part: those of text in every one, and as many others as fit."""
-    titles = _joined_header(layout)
-    needed = []
-    for column in range(layout.width):
-        texts = [row.cells[column].text for row in layout.rows if not row.heading]
-        texts += [titles[column]] if column < layout.left_columns else titles[column].split()
-        if column == 0:
-            texts += [row.cells[0].text for row in layout.rows if row.heading]
-        needed.append(max(map(len, texts), default=0) + 2)
-    text = list(range(layout.left_columns))
-    room = width - 2 - sum(needed[column] for column in text)
-    parts: list[list[int]] = [[]]
-    for column in range(layout.left_columns, layout.width):
-        if parts[-1] and sum(needed[other] for other in (*parts[-1], column)) > room:
-            parts.append([])
-        parts[-1].append(column)
-    return [[*text, *part] for part in parts]
+            table.add_row(
+                *(Text(_plain(cell.text), style=_style(cell)) for cell in row.cells), end_section=bool(row.rule)
+            )
+    notes = [Text(_plain(note), style="dim") for note in layout.notes]
+    return Group(Text(_plain(layout.caption), style="italic"), table, *notes)
 
 
 def _style(cell: Cell) -> str:

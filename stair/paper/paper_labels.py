@@ -20,35 +20,33 @@ HISTORICAL_COMPUTATION = "fig:historical-computation"
 NEIGHBORHOOD = "fig:appendix-neighborhood"
 READ_PREDICTION = "fig:appendix-read-prediction"
 
-_HISTORY = {"qwen3-4b-instruct": "qwen3", "qwen3.5-4b": "qwen35-4b", "qwen3.5-9b": "qwen35-9b"}
-_TURNS = {
-    "qwen3-4b-instruct": "qwen3_4b_instruct",
-    "qwen3.5-4b": "qwen35_4b_thinking",
-    "qwen3.5-9b": "qwen35_9b_thinking",
-}
 ARTIFACTS = {
-    **{f"history_{model}": f"tab:history-{name}" for model, name in _HISTORY.items()},
-    **{f"turns_{model}": f"tab:turns-{name}" for model, name in _TURNS.items()},
-    "continuous_summary": "tab:continuous-summary",
-    "history_correctness_summary": POOLED,
-    "native_accuracy": "tab:native-accuracy",
-    "lora_comparison": "tab:lora-comparison",
-    "lora_turns": "tab:lora-turns",
-    "shared_t1": SHARED_T1,
-    "bank_prefix_accuracy": BANK_PREFIXES,
-    "bank_runtime": BANK_RUNTIME,
-    "replay_design": "tab:replay-design",
-    "controller_configuration": "tab:controller-configuration",
-    "evaluation_decoding": "tab:evaluation-decoding",
     "overview": "fig:overview",
     "historical_computation": HISTORICAL_COMPUTATION,
+    "history_correctness_summary": POOLED,
+    "method": "fig:method",
+    "continuous_summary": "tab:continuous-summary",
+    "shared_t1": SHARED_T1,
+    "lora_comparison": "tab:lora-comparison",
+    "replay_design": "tab:replay-design",
     "attention": "fig:appendix-attention",
     "neighborhood": NEIGHBORHOOD,
+    "native_accuracy": "tab:native-accuracy",
+    "history_qwen3-4b-instruct": "tab:history-qwen3",
+    "history_qwen3.5-4b": "tab:history-qwen35-4b",
+    "history_qwen3.5-9b": "tab:history-qwen35-9b",
     "read_prediction": READ_PREDICTION,
-    "method": "fig:method",
     "training_scope": "fig:method-training",
+    "controller_configuration": "tab:controller-configuration",
+    "evaluation_decoding": "tab:evaluation-decoding",
+    "bank_prefix_accuracy": BANK_PREFIXES,
+    "bank_runtime": BANK_RUNTIME,
+    "turns_qwen3-4b-instruct": "tab:turns-qwen3_4b_instruct",
+    "lora_turns": "tab:lora-turns",
+    "turns_qwen3.5-4b": "tab:turns-qwen35_4b_thinking",
+    "turns_qwen3.5-9b": "tab:turns-qwen35_9b_thinking",
 }
-"""The paper's labels of our tables and figures, by name."""
+"""The paper's labels of our tables and figures, by name, in the paper's order."""
 _PER_MODEL = {
     "history_": "tab:history-{}",
     "turns_": "tab:turns-{}",

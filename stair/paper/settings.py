@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.setting_places import CONFIGURATION, Settings, chosen, conditions, under_controls
+from stair.config.setting_places import CONFIGURATION, Settings, chosen, conditions, every, under_controls
 from stair.paper.table_inputs import (
     BANK_COST_FIGURE,
     CONTROLLER_TABLE,
@@ -34,12 +35,8 @@ def tables(config: Config) -> Settings:
         "note": config.note,
         "transitions": config.transitions.model_dump(),
         "overview": config.overview.model_dump(mode="json"),
-        **{f"models.{key}.label": model.label for key, model in config.models.items()},
-        **{
-            f"benchmarks.{key}.{name}": value
-            for key, item in config.benchmarks.items()
-            for name, value in (("label", item.label), ("mathematical", item.mathematical))
-        },
+        **every("models", config.models, "label"),
+        **every("benchmarks", config.benchmarks, "label", "mathematical"),
         **conditions(config, "label", "repeats", "controller", "models", "benchmarks"),
         **{
             place: value for place, value in conditions(config, "family", "seed", "prefix").items() if value is not None
@@ -55,8 +52,7 @@ def table(config: Config, table: str) -> Settings:
         return under_controls(tables(config.shared_t1()))
     decisive = tables(config)
     if table == DECODING_TABLE:
-        for model, item in config.models.items():
-            decisive |= chosen(f"models.{model}", item, "evaluation_sampling", "evaluation_changes")
+        decisive |= every("models", config.models, "evaluation_sampling", "evaluation_changes")
     if table == CONTROLLER_TABLE:
         decisive |= {f"controllers.{stair_controller(config)}.models": diagram_models(config)}
     if table in ("replay_design", TEXT_TABLE):
@@ -118,31 +114,27 @@ def figure(config: Config, figure: str) -> Settings:
 def training_figure(config: Config, figure: str) -> Settings:
     """The figure of a model's training curves."""
     model = figure.removeprefix(TRAINING_FIGURE)
-    return {
-        "note": config.note,
-        f"models.{model}.label": config.models[model].label,
-        "controllers": [key for key in config.controllers if model in config.trained(key)],
-        CODE: modules_digest("stair.paper.figures.training", leave_out=("stair.statistics", *CONFIGURATION)),
-    }
+    controllers = [key for key in config.controllers if model in config.trained(key)]
+    return _drawn(config, [model], "training", "stair.statistics") | {"controllers": controllers}
 
 
 def bank_cost_figure(config: Config, figure: str) -> Settings:
     """The figure of a model's prefill cost against bank length."""
-    model = figure.removeprefix(BANK_COST_FIGURE)
-    return {
-        "note": config.note,
-        f"models.{model}.label": config.models[model].label,
-        CODE: modules_digest("stair.paper.figures.bank_cost", leave_out=CONFIGURATION),
-    }
+    return _drawn(config, [figure.removeprefix(BANK_COST_FIGURE)], "bank_cost")
 
 
 def diagram(config: Config, figure: str) -> Settings:
-    """A diagram of STAIR's controllers: labels, and the code that draws it. What it says of a controller is in its inputs."""
+    """A diagram of STAIR's controllers. What it says of a controller is in its inputs."""
+    condition = chosen("conditions.stair", config.conditions["stair"], "label", "controller")
+    return _drawn(config, diagram_models(config), figure, "stair.statistics") | condition
+
+
+def _drawn(config: Config, models: Iterable[str], module: str, *leave_out: str) -> Settings:
+    """A figure of no responses: the note, the models' labels, and the code that draws it."""
     return {
         "note": config.note,
-        **{f"models.{model}.label": config.models[model].label for model in diagram_models(config)},
-        **chosen("conditions.stair", config.conditions["stair"], "label", "controller"),
-        CODE: modules_digest(f"stair.paper.figures.{figure}", leave_out=("stair.statistics", *CONFIGURATION)),
+        **{f"models.{model}.label": config.models[model].label for model in models},
+        CODE: modules_digest(f"stair.paper.figures.{module}", leave_out=(*leave_out, *CONFIGURATION)),
     }
 
 
@@ -158,10 +150,8 @@ def comparison(config: Config) -> Settings:
         "tables": every_table(config),
         "figures": [*cost_figures(config), *figures_of(config)],
     }
-    for key, model in config.models.items():
-        decisive |= chosen(f"models.{key}", model, "label", "repository", "tiny")
-    for key, benchmark in config.benchmarks.items():
-        decisive |= chosen(f"benchmarks.{key}", benchmark, "label", "tiny", "mathematical")
+    decisive |= every("models", config.models, "label", "repository", "tiny")
+    decisive |= every("benchmarks", config.benchmarks, "label", "tiny", "mathematical")
     decisive |= conditions(config, "label", "models", "benchmarks")
     decisive |= under_controls(conditions(config.shared_t1(), "label", "models", "benchmarks"))
     return decisive | chosen("evaluation", config.evaluation, "samples")
@@ -170,9 +160,7 @@ def comparison(config: Config) -> Settings:
 def claims(config: Config) -> Settings:
     """The paper's claims on a run: as the comparison, and which controllers differ by their seed alone."""
     decisive = comparison(config) | conditions(config, "controller", "variant", "repeats")
-    decisive |= {f"claims.{name}": value for name, value in config.claims.model_dump().items()}
-    for key, controller in config.controllers.items():
-        decisive |= {f"controllers.{key}.{name}": value for name, value in controller.model_dump(mode="json").items()}
+    decisive |= chosen("claims", config.claims) | every("controllers", config.controllers)
     statements = file_digest(Path(__file__).parent / "claims" / "claims.yaml")
     code = [modules_digest("stair.paper.claims.stage", leave_out=CONFIGURATION), statements]
     return decisive | {CODE: digest_of(code)}
@@ -181,10 +169,8 @@ def claims(config: Config) -> Settings:
 def report(config: Config) -> Settings:
     """The report page: names of what was run, and the code with its template and style."""
     decisive: Settings = {"run": config.run, "note": config.note, **shown_results(config)}
-    for key, model in config.models.items():
-        decisive |= chosen(f"models.{key}", model, "label", "repository", "path", "tiny")
-    for key, benchmark in config.benchmarks.items():
-        decisive |= chosen(f"benchmarks.{key}", benchmark, "label", "repository", "path", "tiny")
+    decisive |= every("models", config.models, "label", "repository", "path", "tiny")
+    decisive |= every("benchmarks", config.benchmarks, "label", "repository", "path", "tiny")
     decisive |= conditions(config, "label") | under_controls(conditions(config.shared_t1(), "label"))
     folder = Path(__file__).parent / "report"
     page = [folder / "page.html.jinja", folder / "style.css"]

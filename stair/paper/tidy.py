@@ -19,7 +19,7 @@ AGAIN = "rebuild with: snakemake tables figures"
 def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Sequence[str] = ()) -> str:
     """The numbers of one artifact at full precision; a gap has an empty value.
 
-    `more`: further attributes of every value, as columns; None is empty.
+    `more`: further attributes of values, as columns; without one, or with None, a cell is empty.
     """
     rows = (
         (
@@ -32,7 +32,7 @@ def tidy_csv(artifact: str, values: Iterable[Value], labels: Labels, more: Seque
             value.metric,
             None if isinstance(value.value, Gap) else repr(value.value),
             value.unit,
-            *(None if (part := getattr(value, name)) is None else repr(part) for name in more),
+            *(None if (part := getattr(value, name, None)) is None else repr(part) for name in more),
         )
         for value in values
     )

@@ -107,7 +107,10 @@ def group_cell(
         return current
     if isinstance(opened_correctly, Gap):
         return opened_correctly
-    shared = _opened_correctly(responses, model, benchmark, turn, conditions[0])
+    if follower == conditions[0]:
+        shared: Bools | Gap = opened_correctly
+    else:
+        shared = _opened_correctly(responses, model, benchmark, turn, conditions[0])
     if not isinstance(shared, Gap) and (shared != opened_correctly).any():
         raise ValueError(f"{model}, {benchmark}: {conditions[0]} and {condition} do not share their T1 responses")
     answered = current
@@ -138,14 +141,17 @@ def _opened_correctly(responses: Responses, model: str, benchmark: str, turn: in
 
 def _look_up(first: Grid, later: Grid) -> Bools:
     result = np.zeros(later.correct.shape, dtype=np.bool_)
-    for sample in range(later.correct.shape[1]):
+    # A schedule has all samples of a problem in one session, so one look-up serves them.
+    alike = all((grid.sessions == grid.sessions[:, :1]).all() for grid in (first, later))
+    for sample in range(1 if alike else later.correct.shape[1]):
         # A dictionary: an index of pandas takes ten times as long for a few hundred sessions.
         row_of = {session: row for row, session in enumerate(first.sessions[:, sample])}
         assert len(row_of) == len(first.sessions), "a session has two T1 responses"
         absent = [session for session in later.sessions[:, sample] if session not in row_of]
         if absent:
             raise ValueError(f"session {absent[0]!r}, sample {sample} has a later turn and no T1 response")
-        result[:, sample] = first.correct[[row_of[session] for session in later.sessions[:, sample]], sample]
+        rows, samples = [row_of[session] for session in later.sessions[:, sample]], slice(None) if alike else sample
+        result[:, samples] = first.correct[rows, samples]
     return result
 
 

@@ -1,9 +1,8 @@
-"""Every reported number with its two intervals, and every comparison of two conditions, as tables."""
+"""Every reported number with its two intervals, and every comparison of two conditions."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
-
-import pandas as pd
+from math import nan
+from typing import NamedTuple
 
 from stair.statistics.conditioning import CONDITIONS, GROUPS, group_cell
 from stair.statistics.grid import Gap, Grid, Responses
@@ -58,27 +57,18 @@ class ComparisonRow(NamedTuple):
     gap: str | None
 
 
-Row = TypeVar("Row", IntervalRow, ComparisonRow)
-
-
-def records(frame: pd.DataFrame, row_type: type[Row]) -> list[Row]:
-    """The rows of a frame of this module; it may have further columns."""
-    # pandas turns None into NaN where other rows have a text.
-    columns = list(row_type._fields)
-    rows = (row_type._make(cells) for cells in frame[columns].itertuples(index=False))
-    return [row._replace(gap=row.gap if isinstance(row.gap, str) else None) for row in rows]
-
-
 Scores = Callable[[Grid], Floats]
 NoiseOf = Callable[[Grid], Noise]
+Cells = tuple[float, float, float, float, float, str | None]
+"""The last cells of a row: five numbers, and the reason of a gap."""
 
 
 def _metrics(samples: int) -> dict[str, tuple[Scores, NoiseOf]]:
     return {f"Avg@{samples}": (average_scores, average_noise), f"Pass@{samples}": (pass_scores, pass_noise)}
 
 
-def turn_intervals(responses: Responses) -> pd.DataFrame:
-    """Intervals of Avg@k and Pass@k at every turn and over T2 to T4, a line for each `IntervalRow`."""
+def turn_intervals(responses: Responses) -> list[IntervalRow]:
+    """Intervals of Avg@k and Pass@k at every turn and over T2 to T4."""
     rows = []
     for model, benchmark in responses.pairs:
         for condition in responses.conditions(model, benchmark):
@@ -89,14 +79,14 @@ def turn_intervals(responses: Responses) -> pd.DataFrame:
             for span, members in spans.items():
                 grids = [responses.grid(model, benchmark, condition, turn) for turn in members]
                 for name, (scores, noise) in _metrics(responses.samples).items():
-                    keys = (model, benchmark, condition, span, "", name)
-                    rows.append((*keys, *_interval_cells(grids, scores, noise)))
-    return pd.DataFrame(rows, columns=list(IntervalRow._fields))
+                    cells = _interval_cells(grids, scores, noise)
+                    rows.append(IntervalRow(model, benchmark, condition, span, "", name, *cells))
+    return rows
 
 
 def history_intervals(
     responses: Responses, model: str, benchmark: str, conditions: Sequence[str] = CONDITIONS
-) -> pd.DataFrame:
+) -> list[IntervalRow]:
     """Intervals of the accuracies of `conditioning.history_tables`, for those of its conditions that have rows."""
     rows = []
     for turn in LATER_TURNS:
@@ -106,11 +96,11 @@ def history_intervals(
                 cell = group_cell(responses, model, benchmark, turn, condition, group, conditions)
                 if isinstance(cell, Gap) or cell.n == 0:
                     reason = cell.reason if isinstance(cell, Gap) else "no response in this group"
-                    rows.append((*keys, *_gap_cells(reason)))
+                    rows.append(IntervalRow(*keys, *_gap_cells(reason)))
                     continue
                 interval = ratio_interval(100.0 * cell.correct.sum(axis=1), 1.0 * cell.members.sum(axis=1))
-                rows.append((*keys, *_cells(interval, binomial_noise(cell.correct_count, cell.n))))
-    return pd.DataFrame(rows, columns=list(IntervalRow._fields))
+                rows.append(IntervalRow(*keys, *_cells(interval, binomial_noise(cell.correct_count, cell.n))))
+    return rows
 
 
 def condition_comparisons(
@@ -122,12 +112,12 @@ def condition_comparisons(
     *,
     turns: Sequence[int] = LATER_TURNS,
     members: Sequence[str] | None = None,
-) -> pd.DataFrame:
+) -> list[ComparisonRow]:
     """Paired differences of two conditions at each turn, and over T2-T4 if these are the turns.
 
-    A line for each `ComparisonRow`: the difference with its interval, the p-value of the sign-flip
-    test, and the smallest difference that the design finds in four of five cases. `members` are the conditions of a
-    family, whose scores are averaged for each problem (so Pass@k is the mean of theirs); without them, `condition` alone.
+    Each has the interval, the p-value of the sign-flip test, and the smallest difference that the design finds in four of
+    five cases. `members` are the conditions of a family, whose scores are averaged for each problem (so Pass@k is the mean
+    of theirs); without them, `condition` alone.
     """
     spans = {f"T{turn}": [turn] for turn in turns}
     if tuple(turns) == LATER_TURNS:
@@ -145,22 +135,21 @@ def condition_comparisons(
             ]
             gap = next((side for side in sides if isinstance(side, Gap)), None)
             if gap is not None:
-                rows.append((*keys, *[float("nan")] * 5, gap.reason))
+                rows.append(ComparisonRow(*keys, *_gap_cells(gap.reason)))
                 continue
             first, second = (side for side in sides if not isinstance(side, Gap))
             difference = paired_difference(first, second, *keys)
             interval = difference.interval
-            rows.append(
-                (*keys, interval.estimate, interval.low, interval.high, difference.p_value, difference.detectable, None)
-            )
-    return pd.DataFrame(rows, columns=list(ComparisonRow._fields))
+            numbers = (interval.estimate, interval.low, interval.high, difference.p_value, difference.detectable)
+            rows.append(ComparisonRow(*keys, *numbers, None))
+    return rows
 
 
 def _scores(grid: Grid | Gap, scores: Scores) -> Floats | Gap:
     return grid if isinstance(grid, Gap) else scores(grid)
 
 
-def _interval_cells(grids: Sequence[Grid | Gap], scores: Scores, noise: NoiseOf) -> tuple[float | str | None, ...]:
+def _interval_cells(grids: Sequence[Grid | Gap], scores: Scores, noise: NoiseOf) -> Cells:
     by_problem = mean_scores([_scores(grid, scores) for grid in grids])
     if isinstance(by_problem, Gap):
         return _gap_cells(by_problem.reason)
@@ -168,10 +157,10 @@ def _interval_cells(grids: Sequence[Grid | Gap], scores: Scores, noise: NoiseOf)
     return _cells(bootstrap_interval(by_problem), mean_noise(noises))
 
 
-def _cells(interval: Interval, noise: Noise) -> tuple[float | str | None, ...]:
+def _cells(interval: Interval, noise: Noise) -> Cells:
     rerun = rerun_interval(interval.estimate, noise)
     return interval.estimate, interval.low, interval.high, rerun.low, rerun.high, None
 
 
-def _gap_cells(reason: str) -> tuple[float | str | None, ...]:
-    return (*[float("nan")] * 5, reason)
+def _gap_cells(reason: str) -> Cells:
+    return (nan, nan, nan, nan, nan, reason)

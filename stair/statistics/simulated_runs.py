@@ -8,6 +8,7 @@ normal scores, mapped to rates, are correlated over the conditions and turns of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -75,11 +76,18 @@ def rates_of(expected: Expected, normal: Floats, samples: int) -> Floats:
     mean = expected.average / 100.0
     if mean in (0.0, 1.0):
         return np.full_like(normal, mean)
-    total = concentration(expected, samples)
-    # Few points, interpolated: the inverse of the beta distribution is slow.
-    points = np.linspace(-5.0, 5.0, 401)
-    quantiles = stats.beta.ppf(stats.norm.cdf(points), mean * total, (1.0 - mean) * total)
-    return np.interp(normal, points, quantiles)
+    return np.interp(normal, _POINTS, _quantiles(expected, samples))
+
+
+# Few points, interpolated: the inverse of the beta distribution is slow.
+_POINTS = np.linspace(-5.0, 5.0, 401)
+
+
+@cache
+def _quantiles(expected: Expected, samples: int) -> Floats:
+    """The success rates at `_POINTS`."""
+    mean, total = expected.average / 100.0, concentration(expected, samples)
+    return np.asarray(stats.beta.ppf(stats.norm.cdf(_POINTS), mean * total, (1.0 - mean) * total))
 
 
 def concentration(expected: Expected, samples: int) -> float:

@@ -1,6 +1,7 @@
 """How answers change between Vanilla and Native's later turns (table `native_accuracy`)."""
 
 import numpy as np
+import numpy.typing as npt
 
 from stair.statistics.grid import Gap, Grid, Responses
 from stair.statistics.joint import Ratio
@@ -23,11 +24,10 @@ def answer_transitions(responses: Responses, model: str, benchmark: str) -> list
     Four counts and the net change (wrong to correct minus correct to wrong, in percent of all pairs) for each turn.
     Raises ValueError where matched responses have different seeds.
     """
-    before = responses.grid(model, benchmark, REFERENCE, 1)
     values = []
     for turn in LATER_TURNS:
-        after = responses.grid(model, benchmark, _CONDITION, turn)
-        counts = _counts(before, after)
+        changes = _changes(responses, model, benchmark, turn)
+        counts = changes if isinstance(changes, Gap) else {name: int(pairs.sum()) for name, pairs in changes.items()}
         for name, _, _ in TRANSITIONS:
             count = counts if isinstance(counts, Gap) else counts[name]
             values.append(Value(model, benchmark, _CONDITION, f"T{turn}", "", name, count, "responses"))
@@ -58,16 +58,12 @@ def transition_shares(responses: Responses, model: str, benchmark: str) -> list[
 
 def transition_ratios(responses: Responses, model: str, benchmark: str, turn: int) -> dict[str, Ratio] | Gap:
     """The share of pairs at one turn with each of `TRANSITIONS`, in percent; sums over problems."""
-    before, after = responses.grid(model, benchmark, REFERENCE, 1), responses.grid(model, benchmark, _CONDITION, turn)
-    if isinstance(before, Gap):
-        return before
-    if isinstance(after, Gap):
-        return after
-    require_equal_seeds(before, after)
-    pairs = np.full(len(before.problems), float(before.correct.shape[1]))
+    changes = _changes(responses, model, benchmark, turn)
+    if isinstance(changes, Gap):
+        return changes
     return {
-        name: Ratio(benchmark, 100.0 * ((before.correct == was) & (after.correct == became)).sum(axis=1), pairs)
-        for name, was, became in TRANSITIONS
+        name: Ratio(benchmark, 100.0 * pairs.sum(axis=1), np.full(len(pairs), float(pairs.shape[1])))
+        for name, pairs in changes.items()
     }
 
 
@@ -84,13 +80,15 @@ def require_equal_seeds(one: Grid, other: Grid) -> None:
         )
 
 
-def _counts(before: Grid | Gap, after: Grid | Gap) -> dict[str, int] | Gap:
+def _changes(responses: Responses, model: str, benchmark: str, turn: int) -> dict[str, npt.NDArray[np.bool_]] | Gap:
+    """[problems, samples] for each of `TRANSITIONS`, which pairs have it."""
+    before, after = responses.grid(model, benchmark, REFERENCE, 1), responses.grid(model, benchmark, _CONDITION, turn)
     if isinstance(before, Gap):
         return before
     if isinstance(after, Gap):
         return after
     require_equal_seeds(before, after)
-    return {name: int(((before.correct == was) & (after.correct == became)).sum()) for name, was, became in TRANSITIONS}
+    return {name: (before.correct == was) & (after.correct == became) for name, was, became in TRANSITIONS}
 
 
 def _net_change(counts: dict[str, int]) -> float:

@@ -22,9 +22,9 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.controlled import Controlled, read_controlled
 from stair.paper.figures import method, overview, training, training_scope
+from stair.paper.figures.diagram import Box, corner
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import COLOURS, TEXT_WIDTH, styled
-from stair.paper.figures.training_scope import Trained
 from stair.paper.labels import Labels
 from stair.paper.table_inputs import DIAGRAMS, every_figure
 from stair.pipeline.inputs import RuleInputs
@@ -68,8 +68,9 @@ def figure(name: str, config: Config, responses: Responses) -> Figure:
     if name == "method":
         return method.build([controlled(model) for model in models], labels)
     if name == "training_scope":
-        trained = [Trained(model, 1851, 14_806, 44_418, 123_456_789, 12_288) for model in models]
-        return training_scope.build(trained, labels)
+        metrics = ("updates", "training sessions", "supervised responses", "supervised tokens", "learned parameters")
+        totals = dict(zip(metrics, (1851, 14_806, 44_418, 123_456_789, 12_288), strict=True))
+        return training_scope.build([(model, totals) for model in models], labels)
     curve = [{"update": float(step), "loss": 1 / (step + 1), "validation_loss": 1 / (step + 1)} for step in range(40)]
     return training.build(models[0], dict.fromkeys(config.controllers, curve), labels)
 
@@ -139,6 +140,15 @@ def test_overview_draws_prompts_banks_and_scores(config: Config, responses: Resp
     assert {"94.1", "95.0", "94.6"} <= set(shown)
 
 
+def test_an_arrow_runs_from_edge_to_edge() -> None:
+    box, beside, above, far = Box(0, 0, 10, 10), Box(20, 4, 10, 2), Box(2, 30, 4, 4), Box(20, 30, 4, 4)
+    assert (box.facing(beside), beside.facing(box)) == ((10, 5), (20, 5))
+    assert (box.facing(above), above.facing(box)) == ((4, 10), (4, 30))
+    assert corner(box, far) == (22, 5)
+    turned = Box(*corner(box, far))
+    assert (box.facing(turned), far.facing(turned)) == ((10, 5), (22, 30))
+
+
 def test_a_model_without_rows_has_dashes(config: Config) -> None:
     nothing = Responses.from_frame(rows_by_turn("tab:turns-qwen35_4b_thinking"))
     drawn = overview.build(nothing, (), Labels.of(config), ["qwen3.5-4b"])
@@ -164,10 +174,10 @@ def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
     shape = {"query_heads": 4, "kv_heads": 2, "head_dim": 8, "gated": True}
     header = {"kind": "reflector", "layers": "[3, 7]", "configuration": json.dumps(shape)}
     save_file({"normals": np.zeros((2, 4, 8), np.float32)}, path, header)
-    assert read_controlled("m", path) == Controlled("m", (3, 7), 4, 2, 8, True, 64)
+    assert read_controlled("m", tmp_path) == Controlled("m", (3, 7), 4, 2, 8, True, 64)
     save_file({"scales": np.zeros((2, 4, 8), np.float32)}, path, header | {"kind": "bank_free"})
     with pytest.raises(ValueError, match=r"holds 'bank_free'.*expected 'reflector'"):
-        read_controlled("m", path)
+        read_controlled("m", tmp_path)
 
 
 def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:

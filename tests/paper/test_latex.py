@@ -13,7 +13,7 @@ from tests.paper.compiling import assert_clean, compiled, needs_latex
 from tests.paper.test_layout import SMALL
 
 SPECIAL = r"[a]* 100% & c_1 # $5 {x} ~ ^ \frac < > | †, b† Δ – — ≈ × ± · → ≤ ≥ … 𝑛 −1,234.5 − T2--T4"
-SPECIAL += " ∆ ≠ ∞ √ ∈ ≡ ⇒ x′ µ „a“ “b” ‘c’ ΑΒΓΔΕΖΗΘΙΚΛΜΝΞΟΠΡΣΤΥΦΧΨΩ αβγδεζηθικλμνξοπρςστυφχψω ϑϕϖϱϵ"
+SPECIAL += " “b” ‘c’"
 """Every character that means something to LaTeX, and every symbol that a font of its may lack."""
 
 
@@ -63,13 +63,7 @@ def test_latex() -> None:
         ("𝑛 of 𝑝", "$n$ of $p$"),
         ("[a]*", "{[}a]{*}"),
         ("Näive 漢", "Näive 漢"),
-        ("∆ Ω Α", r"$\Delta$ $\Omega$ A"),
-        ("αβ ς ε ϵ ο µ μ", r"$\alpha$$\beta$ $\varsigma$ $\varepsilon$ $\epsilon$ $o$ $\mu$ $\mu$"),
-        ("a ≠ ∞, √2 ∈ x′ ≡ ⇒", r"a $\neq$ $\infty$, $\surd$2 $\in$ x$'$ $\equiv$ $\Rightarrow$"),
-        (
-            "„a“ “b” ‘c’",
-            r",,a\textquotedblleft{} \textquotedblleft{}b\textquotedblright{} \textquoteleft{}c\textquoteright{}",
-        ),
+        ("“b” ‘c’", r"\textquotedblleft{}b\textquotedblright{} \textquoteleft{}c\textquoteright{}"),
         ("one\n\n two\tthree\u2029four ", "one two three four"),
     ],
 )

@@ -32,7 +32,7 @@ def test_every_score_has_its_two_intervals(frame: pd.DataFrame) -> None:
     responses = Responses.from_frame(frame)
     table = uncertainty.intervals(responses, LABELS)
     found = {(v.benchmark, v.condition, v.turn, v.group, v.metric): v.value for v in table.values}
-    expected = turn_intervals(responses).set_index(["benchmark", "condition", "turn", "metric"])
+    expected = pd.DataFrame(turn_intervals(responses)).set_index(["benchmark", "condition", "turn", "metric"])
     row = expected.loc[("b", "stair", "T2-T4", "Avg@4")]
     place = ("b", "stair", "T2-T4", "")
     assert found[*place, "Avg@4 interval low"] == row["low"] < row["value"] < row["high"]
@@ -81,7 +81,7 @@ def test_conditions_are_compared_with_native_problem_by_problem(frame: pd.DataFr
     responses = Responses.from_frame(frame)
     table = uncertainty.comparisons(responses, LABELS)
     assert table is not None
-    expected = condition_comparisons(responses, "m", "b", "stair", "native").set_index(["turn", "metric"])
+    expected = pd.DataFrame(condition_comparisons(responses, "m", "b", "stair", "native")).set_index(["turn", "metric"])
     row = expected.loc[("T2-T4", "Avg@4")]
     found = {(v.benchmark, v.turn, v.metric): v.value for v in table.values}
     assert found["b", "T2-T4", "Avg@4 minus Native"] == row["value"] == 50.0

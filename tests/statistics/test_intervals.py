@@ -184,7 +184,7 @@ def test_turns_are_averaged_with_their_noise() -> None:
 
 def test_every_value_has_its_intervals() -> None:
     responses = Responses.from_frame(session_rows(problems=12))
-    intervals = turn_intervals(responses)
+    intervals = pd.DataFrame(turn_intervals(responses))
     values = frame_of(turn_metrics(responses))
     joined = values.merge(
         intervals, on=["model", "benchmark", "condition", "turn", "metric"], suffixes=("", "_interval")
@@ -194,20 +194,22 @@ def test_every_value_has_its_intervals() -> None:
     for name in ("", "rerun_"):
         assert (joined[f"{name}low"] <= joined["value"] + 1e-9).all()
         assert (joined[f"{name}high"] >= joined["value"] - 1e-9).all()
-    history = history_intervals(responses, MODEL, BENCHMARK)
+    history = pd.DataFrame(history_intervals(responses, MODEL, BENCHMARK))
     assert len(history) == 3 * 2 * 3
     assert history["low"].between(0, 100).all()
 
 
 def test_comparisons_of_conditions_follow_the_turns() -> None:
     rows = session_rows(problems=12)
-    table = condition_comparisons(Responses.from_frame(rows), MODEL, BENCHMARK, "stair", "native")
+    table = pd.DataFrame(condition_comparisons(Responses.from_frame(rows), MODEL, BENCHMARK, "stair", "native"))
     assert list(table["turn"].unique()) == ["T2", "T3", "T4", "T2-T4"]
     values = {(v.condition, v.turn, v.metric): v.value for v in turn_metrics(Responses.from_frame(rows))}
     for row in table.itertuples():
         expected = values["stair", row.turn, row.metric] - values["native", row.turn, row.metric]
         assert row.value == pytest.approx(expected)
-    gaps = condition_comparisons(Responses.from_frame(pd.concat([rows.iloc[:-1]])), MODEL, BENCHMARK, "stair", "native")
+    gaps = pd.DataFrame(
+        condition_comparisons(Responses.from_frame(pd.concat([rows.iloc[:-1]])), MODEL, BENCHMARK, "stair", "native")
+    )
     assert set(gaps[gaps["gap"].notna()]["turn"]) == {"T4", "T2-T4"}
 
 

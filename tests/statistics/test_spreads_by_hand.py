@@ -177,7 +177,7 @@ def test_the_rerun_interval() -> None:
 def test_a_group_without_a_response_has_no_interval() -> None:
     rows = session_rows(problems=12)
     rows.loc[rows["turn"] == 1, "correct"] = True
-    found = history_intervals(Responses.from_frame(rows), MODEL, BENCHMARK)
+    found = pd.DataFrame(history_intervals(Responses.from_frame(rows), MODEL, BENCHMARK))
     wrong = found[found["group"] == "T1 wrong"]
     assert len(wrong) == 9
     assert set(wrong["gap"]) == {"no response in this group"}

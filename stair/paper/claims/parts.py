@@ -47,6 +47,11 @@ class Part:
     measure: Callable[[], Effect | Gap] | None = field(default=None, repr=False)
     """Computes the effect with its interval; None where there is a gap."""
 
+    @classmethod
+    def of(cls, name: str, unit: str, ratio: Ratio | Gap, measure: Callable[[Ratio], Effect | Gap]) -> Part:
+        """The part of one ratio."""
+        return cls(name, unit, ratio) if isinstance(ratio, Gap) else cls(name, unit, (ratio,), partial(measure, ratio))
+
     @cached_property
     def effect(self) -> Effect | Gap:
         """The effect with its interval, or why the run does not have it."""
@@ -127,18 +132,15 @@ def _compared(test: Compare, evidence: Evidence) -> Iterator[Part]:
 
 
 def _paired(name: str, evidence: Evidence, terms: list[tuple[int, Side]], metric: Metric) -> Part:
-    absent = _absent(evidence, terms)
-    return (
-        Part(name, "pp", absent) if absent else _paired_part(name, evidence.responses, terms, passed=metric == "pass")
-    )
+    return _paired_part(name, evidence.responses, terms, metric == "pass", _absent(evidence, terms))
 
 
-def _paired_part(name: str, responses: Responses, terms: list[tuple[int, Side]], *, passed: bool = False) -> Part:
+def _paired_part(
+    name: str, responses: Responses, terms: list[tuple[int, Side]], passed: bool = False, absent: Gap | None = None
+) -> Part:
     """The part of a paired difference."""
-    ratio = paired_ratio(responses, terms, passed=passed)
-    if isinstance(ratio, Gap):
-        return Part(name, "pp", ratio)
-    return Part(name, "pp", (ratio,), lambda: paired_effect(responses, terms, passed=passed))
+    ratio = absent or paired_ratio(responses, terms, passed=passed)
+    return Part.of(name, "pp", ratio, lambda _: paired_effect(responses, terms, passed=passed))
 
 
 def _difference(gain: Part, other: Part) -> Part:
@@ -216,10 +218,8 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     for group in test.groups:
         ratio = absent or conditional_ratio(evidence.responses, pooled, group, test.greater, test.less)
         name = f"pooled, {MEAN}, {group}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
-        if isinstance(ratio, Gap):
-            yield Part(name, "pp", ratio)
-        else:
-            yield Part(name, "pp", (ratio,), partial(conditional_effect, ratio, group, test.greater, test.less))
+        names = (group, test.greater, test.less)
+        yield Part.of(name, "pp", ratio, lambda ratio, names=names: conditional_effect(ratio, *names))  # type: ignore[misc]
 
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
@@ -230,12 +230,11 @@ def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
         ratios = absent or transition_ratios(evidence.responses, test.model, test.benchmark, turn)
         for direction in _DIRECTIONS:
             name = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, T{turn}: {direction}"
-            if isinstance(ratios, Gap):
-                yield Part(name, "%", ratios)
-                continue
-            ratio = ratios[direction]
-            count, total = int(ratio.numerators.sum() / 100.0), int(ratio.denominators.sum())
-            yield Part(name, "%", (ratio,), partial(occurrence, count, total))
+            yield Part.of(name, "%", ratios if isinstance(ratios, Gap) else ratios[direction], _occurrence)
+
+
+def _occurrence(ratio: Ratio) -> Effect:
+    return occurrence(int(ratio.numerators.sum() / 100.0), int(ratio.denominators.sum()))
 
 
 def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
@@ -255,15 +254,13 @@ def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
         what = f"{labels.condition(test.greater)} minus {labels.condition(less)}"
         part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
         sides = {side: members(side) for side in (test.greater, less)}
-        lacking = next((side for side, conditions in sides.items() if not conditions), None)
-        if absent is not None or lacking is not None:
-            yield Part(part, "pp", absent or Gap(f"the study with a shared T1 history has no condition {lacking}"))
-            continue
+        lacking = [side for side, conditions in sides.items() if not conditions]
+        gap = Gap(f"the study with a shared T1 history has no condition {lacking[0]}") if lacking else None
         terms = [
             (sign, Side(test.model, test.benchmark, sides[side], (TURN,)))
             for sign, side in ((1, test.greater), (-1, less))
         ]
-        yield _paired_part(part, shared, terms)
+        yield _paired_part(part, shared, terms, absent=absent or gap)
 
 
 def _values(test: Values, evidence: Evidence) -> Iterator[Part]:

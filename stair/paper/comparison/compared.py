@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from math import sqrt
@@ -10,8 +10,9 @@ from math import sqrt
 from stair.paper import paper_labels
 from stair.paper.comparison.ours import Ours, elsewhere
 from stair.paper.comparison.printed import EXACT, SAMPLED, Kind, Place, Printed
+from stair.paper.comparison.run_facts import RunFacts
 from stair.statistics.paired import FALSE_DISCOVERIES, false_discoveries
-from stair.statistics.printed_comparison import Key, Spread, replication
+from stair.statistics.printed_comparison import Key, replication
 
 _EQUAL = 1e-9
 """Relative difference that binary floating point can give to equal numbers."""
@@ -47,30 +48,10 @@ class Compared:
         return None if self.ours is None or self.verdict is Verdict.STRUCTURE else self.ours - self.printed.value
 
 
-Reason = Callable[[Place], str | None]
-"""Why something holds for a place; None where it does not."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """The facts of a run that a comparison needs, beside its numbers."""
-
-    spreads: Mapping[Key, Spread]
-    """The spreads of the evaluation's sampled numbers."""
-    shared: Mapping[Key, Spread]
-    """The spreads of the study with a shared T1 history."""
-    stands_in: Reason
-    """Why a place's models or data are not the paper's."""
-    other_problems: Reason
-    """Why sampled numbers are of another number of problems than the paper's."""
-    absent: Callable[[Place], str]
-    """Why a place has no number."""
-
-
-def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], known: Known) -> list[Compared]:
+def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], facts: RunFacts) -> list[Compared]:
     """Every printed value beside ours, in the order of `printed`."""
     numbers = [place for place, number in ours.items() if number.value is not None]
-    compared = [_compared(each, ours.get(each.place), known, numbers) for each in printed]
+    compared = [_compared(each, ours.get(each.place), facts, numbers) for each in printed]
     # One number can stand in several tables; it is one comparison.
     tested = {_number(c.printed.place): c.p_value for c in compared if c.p_value is not None}
     called = dict(zip(tested, false_discoveries(list(tested.values())), strict=True))
@@ -79,12 +60,12 @@ def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], known: Known
     ]
 
 
-def _compared(printed: Printed, ours: Ours | None, known: Known, numbers: Sequence[Place]) -> Compared:
+def _compared(printed: Printed, ours: Ours | None, facts: RunFacts, numbers: Sequence[Place]) -> Compared:
     """One value; of a sampled number the p-value, on which all sampled numbers decide together."""
     place, kind = printed.place, printed.kind
-    foreign = known.stands_in(place)
+    foreign = facts.stands_in(place)
     if ours is None or ours.value is None:
-        return Compared(printed, Verdict.NOT_RUN, reason=f"{known.absent(place)}{elsewhere(place, numbers)}")
+        return Compared(printed, Verdict.NOT_RUN, reason=f"{facts.absent(place)}{elsewhere(place, numbers)}")
     if foreign is not None:
         return Compared(printed, Verdict.STRUCTURE, ours.value, reason=f"the run has this number; {foreign}")
     if kind in EXACT:
@@ -95,9 +76,9 @@ def _compared(printed: Printed, ours: Ours | None, known: Known, numbers: Sequen
     if kind is Kind.REPLAY:
         return _replayed(printed, ours)
     assert kind in SAMPLED, kind
-    if (other := known.other_problems(place)) is not None:
+    if (other := facts.other_problems(place)) is not None:
         return Compared(printed, Verdict.NONE, ours.value, reason=other)
-    study = known.shared if place.artifact in paper_labels.SHARED else known.spreads
+    study = facts.shared_spreads if place.artifact in paper_labels.SHARED else facts.spreads
     spread = study.get(spread_key(place))
     if spread is None:
         return Compared(printed, Verdict.NONE, ours.value, reason="these rows give no replication interval")

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+import pandas as pd
+
 from stair.config.model import Config
 from stair.paper import paper_labels
 from stair.paper.comparison.printed import SAMPLED, Place, kind_of
+from stair.paper.labels import Labels
+from stair.paper.tables.accuracy import BASES
 from stair.stages.data.cleaning_steps import BENCHMARK_PROBLEMS
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
+from stair.statistics.printed_comparison import (
+    Key,
+    Spread,
+    replication_spreads,
+    shared_t1_spreads,
+    truncated_spreads,
+)
 
 
 def model_stands_in(config: Config, model: str) -> str | None:
@@ -45,18 +58,33 @@ def stand_ins(config: Config) -> tuple[str, ...]:
 
 
 class RunFacts:
-    """The reasons of a run. `responses` are the evaluation's, `shared` those of the study with a shared T1 history."""
+    """What a comparison needs of a run beside its numbers.
 
-    def __init__(self, config: Config, responses: Responses, shared: Responses | None = None) -> None:
-        self._config, self._responses = config, responses
-        self._problems = {**(shared.problems if shared else {}), **responses.problems}
+    `responses` are the evaluation's; `shared` and `rows` those of the study with a shared T1 history, as grids and as they are.
+    """
+
+    def __init__(self, config: Config, responses: Responses, shared: Responses, rows: pd.DataFrame) -> None:
+        self._config, self._responses, self._shared, self._rows = config, responses, shared, rows
+        self._problems = {**shared.problems, **responses.problems}
+        self._mathematical = [key for key, item in config.benchmarks.items() if item.mathematical]
+
+    @cached_property
+    def spreads(self) -> dict[Key, Spread]:
+        """The spreads of the evaluation's sampled numbers."""
+        return replication_spreads(self._responses, pooled=self._mathematical, gains=BASES)
+
+    @cached_property
+    def shared_spreads(self) -> dict[Key, Spread]:
+        """The spreads of the study with a shared T1 history."""
+        name_of = Labels.of(self._config).name
+        return shared_t1_spreads(self._shared, name_of) | truncated_spreads(self._rows, name_of)
 
     def stands_in(self, place: Place) -> str | None:
         """Why a place's models or data are not the paper's; of a pooled number, the first such model or benchmark."""
         models = [paper_labels.MODEL_KEYS[place.model]] if place.model else list(paper_labels.MODELS)
         benchmarks = [paper_labels.BENCHMARK_KEYS[place.benchmark]] if place.benchmark else []
         if not place.model:
-            benchmarks = [key for key, item in self._config.benchmarks.items() if item.mathematical]
+            benchmarks = self._mathematical
         reasons = [model_stands_in(self._config, key) for key in models if key in self._config.models]
         reasons += [benchmark_stands_in(self._config, key) for key in benchmarks if key in self._config.benchmarks]
         return next((reason for reason in reasons if reason is not None), None)
@@ -72,10 +100,9 @@ class RunFacts:
 
     def _pooled_otherwise(self) -> str | None:
         """Why the pooled numbers are over other models, benchmarks or problems than the paper's."""
-        config = self._config
-        mathematical = [key for key, item in config.benchmarks.items() if item.mathematical]
+        mathematical = self._mathematical
         for names, expected in (
-            (list(config.models), list(paper_labels.MODELS)),
+            (list(self._config.models), list(paper_labels.MODELS)),
             (mathematical, list(paper_labels.POOLED_BENCHMARKS)),
         ):
             if set(names) != set(expected):

@@ -8,17 +8,14 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.comparison.compared import Compared, Known, Verdict, compare
+from stair.paper.comparison.compared import Compared, Verdict, compare
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
-from stair.paper.labels import Labels
 from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.table_inputs import reported_values
-from stair.paper.tables.accuracy import BASES
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table, markdown_table
-from stair.statistics.printed_comparison import replication_spreads, shared_t1_spreads, truncated_spreads
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:
@@ -35,17 +32,7 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
         shared: scored rows of the study with a shared T1 history.
     """
     responses, _ = read_rows(rows, config)
-    study, frame = read_rows(shared, config)
-    facts, labels = RunFacts(config, responses, study), Labels.of(config)
-    pooled = [key for key, item in config.benchmarks.items() if item.mathematical]
-    known = Known(
-        replication_spreads(responses, pooled=pooled, gains=BASES),
-        shared_t1_spreads(study, labels.name) | truncated_spreads(frame, labels.name),
-        facts.stands_in,
-        facts.other_problems,
-        facts.absent,
-    )
-    return compare(printed_values(), read_ours(values, config), known)
+    return compare(printed_values(), read_ours(values, config), RunFacts(config, responses, *read_rows(shared, config)))
 
 
 def write(compared: list[Compared], config: Config, path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from stair.paper.figures.diagram import CURRENT, FROZEN, PLAIN, Diagram, place
+from stair.paper.figures.diagram import CURRENT, FROZEN, Diagram, around, cell, place
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.replay_panels import (
     WORDS,
@@ -22,23 +22,21 @@ from stair.paper.figures.style import (
     COLOURS,
     INK,
     MATCHED,
-    MUTED,
     SERIES,
     SHUFFLED,
-    SMALL,
     THIN,
-    TINY,
     mark_layer,
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
-from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers, ReplayValue
+from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
 from stair.paper.tables.table import gap_reasons
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
     from stair.stages.replay.analysis.statistics_table import Statistic
 
@@ -81,8 +79,8 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
     with panels(71 + _PANEL + _TOP, numbers, shown, labels, notes, intervals=True) as (drawing, foot):
         lower = foot + 41
         upper = lower + _PANEL + 30
-        plane = Diagram(drawing, upper, _TOP)
-        _crossing(plane, numbers, labels, sizes, energies)
+        _crossing(Diagram(drawing, upper, _TOP), numbers, labels, sizes)
+        _energy(Diagram(drawing, upper, _TOP, left=164), numbers, energies)
         answers = place(drawing, 306, upper + 14, 84, _TOP - 30)
         _answers(answers, transitions)
         panel_title(answers, "Transitions (% of pairs)", "D")
@@ -106,7 +104,7 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         axes[1].yaxis.set_minor_locator(NullLocator())
         axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
         _legend(drawing, foot + 3)
-    values = [*(numbers.value(each) for each in shown), *(_placed(each) for each in transitions)]
+    values = [*(numbers.value(each) for each in shown), *transitions]
     return Figure("historical_computation", tuple(values), drawing, COLUMNS)
 
 
@@ -118,65 +116,45 @@ _CELL = 6.0
 
 
 def _crossing(
-    plane: Diagram,
-    numbers: ReplayNumbers,
-    labels: Labels,
-    sizes: Mapping[tuple[str, str], Statistic],
-    energies: Mapping[tuple[str, str], Statistic],
+    plane: Diagram, numbers: ReplayNumbers, labels: Labels, sizes: Mapping[tuple[str, str], Statistic]
 ) -> None:
-    """Two groups that cross problems and histories; their displacement, and its energy at the reported layer."""
+    """Two groups that cross problems and histories."""
     top = plane.height
     plane.text(2, top - 7, "A", bold=True, size=BODY, align="left")
     title = f"Crossed-history replay, frozen {labels.model(numbers.model)}"
     plane.text(14, top - 7, title, size=BODY, align="left", room=260)
-    turns = WORDS[numbers.depth]
     for number, group in enumerate(GROUPS, start=1):
-        x, y = 14.0, top - 22 - number * 38 + 8
-        dashed = number == 2
-        columns, rows = 8, 4
-        for row in range(rows):
-            for column in range(columns):
-                plane.box(x + column * _CELL, y + row * _CELL, _CELL, _CELL, fill=PLAIN, line=0.3)
-        plane.box(x - _CELL - 2, y, _CELL, rows * _CELL, fill=CURRENT, dashed=dashed)
-        plane.box(x, y + rows * _CELL + 2, columns * _CELL, _CELL, fill=FROZEN, dashed=dashed)
+        x, middle, dashed = 14.0, top - 2 - 38 * number, number == 2
+        for row in (-9, -3, 3, 9):
+            grid = around(plane.row(x, middle + row, *[cell("", _CELL, _CELL, line=0.3)] * 8))
+        plane.row(x - _CELL - 2, middle, cell("", _CELL, 4 * _CELL, fill=CURRENT, dashed=dashed))
+        plane.row(x, middle + 17, cell("", grid.width, _CELL, fill=FROZEN, dashed=dashed))
         problems, histories = (sizes[of, group].value for of in _SIZES[:2])
-        for line, (text, bold) in enumerate(
-            (
-                (f"Group {number}", True),
-                (f"{problems:,.0f} current problems", False),
-                (f"× {histories:,.0f} {turns}-turn histories", False),
-            )
-        ):
-            plane.text(x + columns * _CELL + 5, y + 27 - line * 10, text, size=SMALL, bold=bold, align="left", room=92)
-    plane.text(
-        4, 5, "no current problem and no source problem is in both groups", size=TINY, colour=MUTED, align="left"
-    )
-    _energy(plane, 166, numbers, energies)
+        lines = (f"{problems:,.0f} current problems", f"× {histories:,.0f} {WORDS[numbers.depth]}-turn histories")
+        for line, text in enumerate((f"Group {number}", *lines)):
+            plane.text(x + grid.width + 5, middle + 15 - line * 10, text, bold=not line, align="left", room=92)
+    plane.note(4, 5, "no current problem and no source problem is in both groups")
 
 
-def _energy(plane: Diagram, x: float, numbers: ReplayNumbers, energies: Mapping[tuple[str, str], Statistic]) -> None:
-    top, width = plane.height, 108.0
-    plane.text(x, top - 24, "$d(x,H)=\\mu+a(x)+b(H)+e(x,H)$", size=SMALL, align="left", room=width)
+def _energy(plane: Diagram, numbers: ReplayNumbers, energies: Mapping[tuple[str, str], Statistic]) -> None:
+    """The parts of a displacement, and their energy at the reported layer."""
+    x, top, width = 2.0, plane.height, 108.0
+    plane.text(x, top - 24, "$d(x,H)=\\mu+a(x)+b(H)+e(x,H)$", align="left", room=width)
     plane.note(x, top - 35, "additive effects + interaction")
     plane.note(x, top - 46, f"share of energy, layer {numbers.analysis.reported_layer}:", colour=INK)
     for number, group in enumerate(GROUPS, start=1):
-        y = top - 46 - number * 27 + 4
-        parts = [energies[part, group].value for part in _PARTS]
-        if any(part is None for part in parts):
-            plane.note(x, y + 5, f"group {number}: not computable")
+        y = top - 38 - number * 27
+        parts = [part for part in (energies[name, group].value for name in _PARTS) if part is not None]
+        if len(parts) < len(_PARTS):
+            plane.note(x, y, f"group {number}: not computable")
             continue
-        known = [part for part in parts if part is not None]
-        additive = sum(known[:-1])
-        plane.box(x, y, width * additive / 100, 8, fill=FROZEN, dashed=number == 2)
-        plane.box(x + width * additive / 100, y, width * known[-1] / 100, 8, fill=MATCHED, edge=MATCHED)
-        plane.text(
-            x,
-            y + 13,
-            f"group {number}: additive {rounded(additive)}%, interaction {rounded(known[-1])}%",
-            size=TINY,
-            align="left",
-            room=width,
+        additive, interaction = sum(parts[:-1]), parts[-1]
+        plane.row(
+            *(x, y, cell("", width * additive / 100, 8, fill=FROZEN, dashed=number == 2)),
+            cell("", width * interaction / 100, 8, fill=MATCHED, edge=MATCHED),
         )
+        shares = f"group {number}: additive {rounded(additive)}%, interaction {rounded(interaction)}%"
+        plane.note(x, y + 9, shares, colour=INK, room=width)
 
 
 def _percent(statistic: Statistic, digits: int) -> str:
@@ -213,24 +191,11 @@ def _answers(axes: Axes, transitions: Sequence[Value]) -> None:
     axes.margins(y=0.08)
 
 
-def _placed(value: Value) -> ReplayValue:
-    """A number without layer, depth or size."""
-    names = ("model", "benchmark", "condition", "turn", "group", "metric", "value", "unit", "artifact")
-    return ReplayValue(*(getattr(value, name) for name in names))
-
-
-def _legend(drawing: object, y: float) -> None:
+def _legend(drawing: Drawing, y: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    group_legend(
-        drawing,  # type: ignore[arg-type]
-        y,
-        more=[
-            Patch(color=MATCHED, label="matched"),
-            Patch(color=SHUFFLED, label="shuffle"),
-            Patch(facecolor=_UP, edgecolor=INK, label="W to C"),
-            Patch(facecolor=_DOWN, edgecolor=INK, label="C to W"),
-            Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net"),
-        ],
-    )
+    overlaps = [Patch(color=MATCHED, label="matched"), Patch(color=SHUFFLED, label="shuffle")]
+    answers = [Patch(facecolor=fill, edgecolor=INK, label=name) for fill, name in ((_UP, "W to C"), (_DOWN, "C to W"))]
+    net = Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net")
+    group_legend(drawing, y, more=[*overlaps, *answers, net])

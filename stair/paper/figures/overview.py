@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stair.core import TURNS
-from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, PLAIN, Diagram, count, table_row
+from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, Diagram, around, cell, count, table_row
 from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import (
     COLOURS,
@@ -32,9 +32,6 @@ _EARLIER = f"T1–T{TURNS - 1}"
 _ROW = 108.0
 """Points of a row of bar charts."""
 
-Sizes = Mapping[tuple[str, str, str, str], float]
-"""Tokens that a turn is given, by (model, condition, turn, metric)."""
-
 
 def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: Sequence[str]) -> Figure:
     """Panels (a) to (c) say what the conditions are; (d) has bars by benchmark, a chart for each model.
@@ -43,7 +40,7 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
     """
     values, known = [], {}
     for size in sizes:
-        if (size.condition, size.metric) in _SHOWN_SIZES and size.model in models and size.turn in _LATER:
+        if _SHOWN_SIZES.get(size.condition) == size.metric and size.model in models and size.turn in _LATER:
             values.append(size)
             known[size.model, size.condition, size.turn, size.metric] = size.value
     bars = list(_bars(responses, models))
@@ -52,41 +49,33 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
     charts = _ROW * -(-len(models) // 2)
     top = _HEADER + 133 + table_row() * (len(models) + 1)
     with canvas(charts + top, notes(labels, responses, bars, shown), charts, h_pad=0.03, w_pad=0.03) as (drawing, foot):
-        plane = Diagram(drawing, foot + charts, top)
-        _legend(plane, f"Avg@{responses.samples}", labels)
-        _session(plane, 2)
-        _condition(plane, 138, "b", "native", known, labels, models)
-        _condition(plane, 272, "c", "stair", known, labels, models)
+        session, native, stair = (Diagram(drawing, foot + charts, top, left) for left in (0.0, 136.0, 270.0))
+        _session(session)
+        _condition(native, "b", "native", known, labels, models)
+        _condition(stair, "c", "stair", known, labels, models)
+        _legend(Diagram(drawing, foot + charts, _HEADER), f"Avg@{responses.samples}", labels)
         _charts(drawing, bars, responses, labels, models)
     return Figure("overview", tuple(values), drawing)
 
 
 # ---------------------------------------------------------------- (a) to (c)
 
-_SHOWN_SIZES = (("native", context_sizes.PROMPT), ("stair", context_sizes.BANK))
+_SHOWN_SIZES = {"native": context_sizes.PROMPT, "stair": context_sizes.BANK}
 _WIDTH = 122.0
 _HEADER = 18.0
 """Points of the line above the bars."""
 
 
-def _session(plane: Diagram, x: float) -> None:
+def _session(plane: Diagram) -> None:
     """The turns of a session from top to bottom; the last problem is new."""
     top = plane.height
-    plane.title(x, top - 6, "a", "A session")
-    step, height = 20.0, 15.0
+    plane.title("a", "A session")
     for turn in range(1, TURNS + 1):
-        y, last = top - 17 - turn * step + 1, turn == TURNS
-        plane.text(x, y + height / 2, f"T{turn}", align="left", bold=last)
-        plane.box(
-            *(x + 14, y, 42, height, f"Problem {turn}"),
-            fill=CURRENT if last else PLAIN,
-            line=THICK if last else THIN,
-            bold=last,
-        )
-        plane.arrow((x + 56, y + height / 2), (x + 62, y + height / 2), line=THIN)
-        plane.box(
-            *(x + 62, y, 60, height, "?" if last else "reasoning, answer"), fill=PLAIN if last else FROZEN, dashed=last
-        )
+        y, last = top - 8.5 - turn * 20, turn == TURNS
+        plane.text(2, y, f"T{turn}", align="left", bold=last)
+        style = {"fill": CURRENT, "line": THICK, "bold": True} if last else {}
+        answer = cell("?", 60, 15, dashed=True) if last else cell("reasoning, answer", 60, 15, fill=FROZEN)
+        plane.row(16, y, cell(f"Problem {turn}", 42, 15, **style), 6, answer, line=THIN)
     for line, text in enumerate(
         (
             f"{_EARLIER}: earlier problems, with visible",
@@ -94,54 +83,38 @@ def _session(plane: Diagram, x: float) -> None:
             f"{_LAST}: a new, independent problem",
         )
     ):
-        plane.note(x, top - 113 - 8 * line, text, room=_WIDTH)
+        plane.note(2, top - 113 - 8 * line, text, room=_WIDTH)
 
 
 def _condition(
-    plane: Diagram,
-    x: float,
-    letter: str,
-    condition: str,
-    sizes: Mapping[Any, Any],
-    labels: Labels,
-    models: Sequence[str],
+    plane: Diagram, letter: str, condition: str, sizes: Mapping[Any, Any], labels: Labels, models: Sequence[str]
 ) -> None:
     """What a condition reads at the last turn, from the visible text below to the answer above."""
-    top, reads = plane.height, condition == "stair"
-    plane.title(x, top - 6, letter, f"{labels.condition(condition)} at {_LAST}")
-    text, model, upper = top - 101, top - 70, top - 34
-    cell = _WIDTH / (TURNS + 1)
-    for turn in range(1, TURNS + 1):
-        last = turn == TURNS
-        plane.box(
-            *(x + (turn - 1) * cell, text, cell, 14, f"T{turn}"),
-            fill=CURRENT if last else PLAIN,
-            bold=last,
-        )
-    answer = x + TURNS * cell
-    plane.note(x, text - 6, "visible conversation, processed anew", room=_WIDTH)
-    plane.box(x, model, TURNS * cell - 2, 16, "prefill", fill=FROZEN)
-    plane.box(answer + 2, model, cell - 2, 16, "decode", fill=FROZEN, size=TINY)
-    middle = x + (TURNS * cell - 2) / 2
-    plane.arrow((middle, text + 14), (middle, model))
-    plane.arrow((answer - 2, model + 8), (answer + 2, model + 8), line=THIN)
-    plane.arrow((answer + 2 + (cell - 2) / 2, model + 16), (answer + 2 + (cell - 2) / 2, upper + 1))
-    plane.box(answer + 2, upper + 1, cell - 2, 14, "answer", size=TINY, dashed=True)
-    plane.note(x + 3, text + 22.5, "weights fixed")
-    if reads:
-        wide = cell * 0.75
-        for turn in range(1, TURNS):
-            plane.box(x + 24 + (turn - 1) * wide, upper + 1, wide, 14, f"T{turn}", fill=BANK, size=TINY)
-        plane.note(x, upper + 8, "K/V\nbank", colour=INK)
-        plane.arrow((middle, upper + 1), (middle, model + 16), colour=COLOURS["stair"], line=THICK)
-        plane.note(middle + 4, upper - 9, "changed read,\nprefill only", colour=COLOURS["stair"], room=44)
-        what, metric = "Bank entries (median)", context_sizes.BANK
+    width, top, green = _WIDTH / (TURNS + 1), plane.height - 26, COLOURS["stair"]
+    plane.title(letter, f"{labels.condition(condition)} at {_LAST}")
+    prefill, decode = plane.row(
+        *(2, top - 36, cell("prefill", TURNS * width - 2, fill=FROZEN), 4),
+        cell("decode", width - 2, fill=FROZEN, size=TINY),
+        line=THIN,
+    )
+    turns = [cell(f"T{turn}", width, 14) for turn in range(1, TURNS)]
+    text = around(plane.row(2, top - 68, *turns, cell(_LAST, width, 14, fill=CURRENT, bold=True)))
+    (answer,) = plane.row(decode.x, top, cell("answer", decode.width, 14, size=TINY, dashed=True))
+    plane.arrow(text, prefill)
+    plane.arrow(decode, answer)
+    plane.note(2, text.y - 6, "visible conversation, processed anew", room=_WIDTH)
+    plane.note(5, text.y + 22.5, "weights fixed")
+    if condition == "stair":
+        entries = (cell(f"T{turn}", width * 0.75, 14, fill=BANK, size=TINY) for turn in range(1, TURNS))
+        bank = around(plane.row(23, top, *entries))
+        plane.note(2, top, "K/V\nbank", colour=INK)
+        plane.arrow(bank, prefill, text="changed read,\nprefill only", colour=green, line=THICK)
     else:
-        plane.note(middle, upper + 8, "no bank: history is read\nas text alone", align="center")
-        what, metric = "Prompt tokens (median)", context_sizes.PROMPT
+        plane.note(prefill.middle[0], top, "no bank: history is read\nas text alone", align="center")
+    metric = _SHOWN_SIZES[condition]
+    head = ("Bank entries (median)" if condition == "stair" else "Prompt tokens (median)", *_LATER)
     rows = [(labels.model(m), *(_tokens(sizes.get((m, condition, turn, metric))) for turn in _LATER)) for m in models]
-    number = 19.0
-    plane.table(x, text - 16, (_WIDTH - number * len(_LATER), *[number] * len(_LATER)), [(what, *_LATER), *rows])
+    plane.table(2, text.y - 16, _WIDTH, [head, *rows])
 
 
 def _tokens(value: float | None) -> str:
@@ -163,13 +136,12 @@ def _bars(responses: Responses, models: Sequence[str]) -> Iterable[Value]:
 
 
 def _legend(plane: Diagram, metric: str, labels: Labels) -> None:
-    plane.title(2, 8, "d", f"{metric} of the run")
+    plane.title("d", f"{metric} of the run")
     turns = {condition: "T1" if condition == REFERENCE else f"mean of {_LATER[0]}–{_LAST}" for condition in SHOWN}
     x = 136.0
     for condition, turn in turns.items():
         text = f"{labels.condition(condition)} ({turn})"
-        plane.box(x, 5, 9, 6, fill=COLOURS[condition])
-        plane.text(x + 12, 8, text, align="left")
+        plane.key(x, 11, COLOURS[condition], text)
         x += text_width(text, SMALL) + 24
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Collection, Mapping
-from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -54,14 +54,13 @@ def _shown(effect: str) -> str:
 
 
 def _to_decide(line: Mapping[str, str]) -> str:
-    """What would decide an undecided claim."""
-    if line["verdict"] != ClaimVerdict.UNDECIDED:
+    """What would decide an undecided claim, if its true effect is this run's."""
+    if line["verdict"] != ClaimVerdict.UNDECIDED or not (line["problems_to_decide"] or line["times_to_decide"]):
         return ""
+    decides = "decide against it" if line["effect"].startswith("-") else "decide it"
     if line["problems_to_decide"]:
-        return f"{float(line['problems_to_decide']):,.0f} problems would show this effect"
-    return (
-        f"{float(line['times_to_decide']):,.2g} times as many would show this effect" if line["times_to_decide"] else ""
-    )
+        return f"{float(line['problems_to_decide']):,.0f} problems would {decides}; this run has {line['problems']}"
+    return f"{float(line['times_to_decide']):,.2g} times as many would {decides}"
 
 
 def comparison_of(paths: RunPaths, names: Collection[str]) -> dict[str, Any] | None:
@@ -71,34 +70,30 @@ def comparison_of(paths: RunPaths, names: Collection[str]) -> dict[str, Any] | N
     """
     if not paths.comparison().is_file():
         return None
-    verdicts = [verdict.value for verdict in Verdict]
-    counts: dict[str, Counter[str]] = {}
-    for line in _lines(paths.comparison()):
-        counts.setdefault(line["artifact"], Counter())[line["verdict"]] += 1
+    frame, verdicts = _values(paths), [verdict.value for verdict in Verdict]
+    counts = {artifact: Counter(lines) for artifact, lines in frame.groupby("artifact", sort=False)["verdict"]}
     rows = [
-        (artifact, _anchor(artifact, names), [each[verdict] for verdict in verdicts])
-        for artifact, each in counts.items()
+        (str(name), _anchor(str(name), names), [each[verdict] for verdict in verdicts]) for name, each in counts.items()
     ]
-    total = [sum(each[verdict] for each in counts.values()) for verdict in verdicts]
-    return {"verdicts": verdicts, "rows": rows, "total": total}
+    total = Counter(frame["verdict"])
+    return {"verdicts": verdicts, "rows": rows, "total": [total[verdict] for verdict in verdicts]}
 
 
 def gaps_of(paths: RunPaths) -> list[dict[str, Any]]:
     """Printed values that the run lacks, by reason; the reason of most values first."""
-    by_reason: dict[str, list[str]] = {}
-    for line in _lines(paths.comparison()) if paths.comparison().is_file() else ():
-        if line["verdict"] == Verdict.NOT_RUN:
-            by_reason.setdefault(line["reason"], []).append(line["artifact"])
+    if not paths.comparison().is_file():
+        return []
+    frame = _values(paths)
+    missing = frame[frame["verdict"] == Verdict.NOT_RUN]
     gaps = [
-        {"reason": reason, "count": len(artifacts), "artifacts": list(dict.fromkeys(artifacts))}
-        for reason, artifacts in by_reason.items()
+        {"reason": reason, "count": len(artifacts), "artifacts": list(artifacts.unique())}
+        for reason, artifacts in missing.groupby("reason", sort=False)["artifact"]
     ]
-    return sorted(gaps, key=lambda gap: -len(by_reason[gap["reason"]]))
+    return sorted(gaps, key=lambda gap: -gap["count"])
 
 
-def _lines(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+def _values(paths: RunPaths) -> pd.DataFrame:
+    return pd.read_csv(paths.comparison(), dtype=str, keep_default_na=False)
 
 
 _NAMES = {label: name for name, label in paper_labels.ARTIFACTS.items()}

@@ -17,7 +17,7 @@ from stair.paper.tables.table import (
     benchmark_title,
     comparison_title,
     condition_line,
-    notes,
+    of_rows,
     score,
     scores,
     whole,
@@ -50,9 +50,8 @@ def summary(responses: Responses, labels: Labels) -> Table | None:
         "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
         "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
     )
-    below = notes(labels, responses, values, benchmarks)
-    table = Table.of("continuous_summary", caption, columns, blocks, values, below)
-    return table.from_grids(responses, labels) if shown else None
+    table = of_rows(responses, labels, "continuous_summary", caption, columns, blocks, values, benchmarks)
+    return table if shown else None
 
 
 def _summary_line(labels: Labels, model: str, condition: str) -> Line:
@@ -78,9 +77,8 @@ def turns(responses: Responses, labels: Labels, model: str) -> Table | None:
         if value.turn == "T1" or max(responses.turns(model, value.benchmark, value.condition)) > 1
     ]
     caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
-    below = notes(labels, responses, values, benchmarks)
-    table = Table.of(f"turns_{model}", caption, columns, blocks, values, below)
-    return table.from_grids(responses, labels) if blocks else None
+    table = of_rows(responses, labels, f"turns_{model}", caption, columns, blocks, values, benchmarks)
+    return table if blocks else None
 
 
 def _turn_columns(responses: Responses, *turns: str) -> list[Column]:
@@ -127,9 +125,9 @@ def lora_comparison(
         f"LoRA + STAIR. Bold marks the highest score and gain for each metric{' in each block' if several else ''}, "
         "including ties."
     )
-    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
-    table = Table.of("lora_comparison", caption, columns, blocks, values, below)
-    return table.from_grids(responses, labels) if pairs else None
+    benchmarks = [benchmark for _, benchmark in pairs]
+    table = of_rows(responses, labels, "lora_comparison", caption, columns, blocks, values, benchmarks)
+    return table if pairs else None
 
 
 def lora_turns(responses: Responses, labels: Labels) -> Table | None:
@@ -142,9 +140,9 @@ def lora_turns(responses: Responses, labels: Labels) -> Table | None:
         f"{subject} and jointly trained adapters by turn (%). Mean averages T2--T4; bold marks the highest score in each "
         f"column{' of each block' if several else ''}, including ties."
     )
-    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
-    table = Table.of("lora_turns", caption, columns, blocks, values, below)
-    return table.from_grids(responses, labels) if pairs else None
+    benchmarks = [benchmark for _, benchmark in pairs]
+    table = of_rows(responses, labels, "lora_turns", caption, columns, blocks, values, benchmarks)
+    return table if pairs else None
 
 
 def _lora_pairs(responses: Responses) -> list[tuple[str, str]]:

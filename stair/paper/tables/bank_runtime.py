@@ -168,13 +168,9 @@ def _values(lines: Sequence[Line], model: str, variant: Variant, *, main: bool) 
             if isinstance(number, Gap) and number.reason == "it was not measured":
                 if column.measured == "transfer_s" and variant.endswith("overlapped"):
                     continue  # it is part of the prefill
-                number = Gap(_unmeasured(column))
+                number = Gap(f"{column.metric} cannot be measured on this system")
             values.append(Value(model, benchmark, row_label(name), "T2", group, column.metric, number, column.unit))
     return values
-
-
-def _unmeasured(column: _Column) -> str:
-    return f"{column.metric} cannot be measured on this system"
 
 
 def _small(lines: Sequence[Line]) -> bool:

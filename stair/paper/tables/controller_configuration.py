@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt
-from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -16,7 +15,7 @@ from stair.statistics.values import Value
 
 def of_run(config: Config, paths: RunPaths, labels: Labels) -> Table:
     """The table of a run."""
-    return build(of_models(config, paths, _read), labels)
+    return build(of_models(config, paths, read_controlled), labels)
 
 
 def build(models: Sequence[Controlled], labels: Labels) -> Table:
@@ -46,10 +45,6 @@ def build(models: Sequence[Controlled], labels: Labels) -> Table:
     ]
     blocks = [("", [Line((labels.printed_model(each.model),), {"model": each.model}) for each in models])]
     return Table.of("controller_configuration", caption, columns, blocks, values, labels.notes)
-
-
-def _read(model: str, folder: Path) -> Controlled:
-    return read_controlled(model, folder / "controller.safetensors")
 
 
 def _one_over_root(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded, signed
 from stair.paper.table_inputs import MAIN
-from stair.paper.tables.table import Column, Line, Table, benchmark_title, comparison_title, in_words, notes, whole
+from stair.paper.tables.table import Column, Line, Table, benchmark_title, comparison_title, in_words, of_rows, whole
 from stair.statistics.conditioning import CONDITIONS, GROUPS, history_tables, pooled_history
 from stair.statistics.grid import Responses, unique
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
@@ -34,9 +34,10 @@ def history(responses: Responses, labels: Labels, model: str) -> Table | None:
         f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
         "Bold compares Native and STAIR within each group, including ties."
     )
-    below = notes(labels, responses, values, benchmarks)
-    table = Table.of(f"history_{model}", caption, columns, blocks, values, below, across=True)
-    return table.from_grids(responses, labels) if blocks else None
+    table = of_rows(
+        *(responses, labels, f"history_{model}", caption, columns, blocks, values), benchmarks=benchmarks, across=True
+    )
+    return table if blocks else None
 
 
 def pooled(responses: Responses, labels: Labels) -> Table | None:
@@ -53,9 +54,7 @@ def pooled(responses: Responses, labels: Labels) -> Table | None:
     columns = [Column("T1", align="l"), *_columns(labels, "accuracy")]
     blocks = [("", [Line((_answer(group),), {"turn": MEAN, "group": group}) for group in GROUPS])]
     # No benchmark is named, so none carries the dagger that a note would explain.
-    below = notes(labels, responses, values)
-    table = Table.of("history_correctness_summary", caption, columns, blocks, values, below, across=True)
-    return table.from_grids(responses, labels)
+    return of_rows(*(responses, labels, "history_correctness_summary", caption, columns, blocks, values), across=True)
 
 
 def _columns(labels: Labels, *metrics: str) -> list[Column]:
@@ -96,5 +95,4 @@ def transitions(responses: Responses, labels: Labels, model: str, benchmark: str
         "correct and wrong answers. Net changes are in percentage points."
     )
     blocks = [("", [Line((turn,), {**place, "turn": turn}) for turn in _TURNS])]
-    table = Table.of("native_accuracy", caption, columns, blocks, values, notes(labels, responses, values, [benchmark]))
-    return table.from_grids(responses, labels, beside=REFERENCE)
+    return of_rows(responses, labels, "native_accuracy", caption, columns, blocks, values, [benchmark], REFERENCE)

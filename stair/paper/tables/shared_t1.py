@@ -21,7 +21,7 @@ from stair.paper.tables.table import (
     comparison_title,
     condition_line,
     in_words,
-    notes,
+    of_rows,
     place_of,
 )
 from stair.statistics.grid import Gap, Responses, unique
@@ -92,8 +92,8 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         Column("Δ (pp)", (f"{average} minus Native",), text=signed, align="c", rival=True),
         Column(passed, (passed,), align="c", rival=True),
     ]
-    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
-    return Table.of("shared_t1", caption, columns, blocks, values, below).from_grids(responses, labels)
+    benchmarks = [benchmark for _, benchmark in pairs]
+    return of_rows(responses, labels, "shared_t1", caption, columns, blocks, values, benchmarks)
 
 
 def _averages(seeded: Mapping[str, str]) -> str:
@@ -129,8 +129,8 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     )
     columns = [Column("Readable bank", align="l"), Column("Truncated")]
     columns += [Column(metric, (metric,), rival=True) for metric in metric_names(responses.samples)]
-    below = notes(labels, responses, values, (benchmark for _, benchmark in pairs))
-    return Table.of("bank_prefix_accuracy", caption, columns, blocks, values, below).from_grids(responses, labels)
+    benchmarks = [benchmark for _, benchmark in pairs]
+    return of_rows(responses, labels, "bank_prefix_accuracy", caption, columns, blocks, values, benchmarks)
 
 
 def _prefixes(responses: Responses, labels: Labels, model: str, benchmark: str) -> list[str]:

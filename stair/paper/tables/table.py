@@ -245,6 +245,23 @@ def score(responses: Responses, *, model: str, benchmark: str, condition: str, t
     return Value(model, benchmark, condition, turn, "", metric, number, "%")
 
 
+def of_rows(
+    responses: Responses,
+    labels: Labels,
+    name: str,
+    caption: str,
+    columns: Sequence[Column],
+    blocks: Iterable[Block],
+    values: Sequence[Value],
+    benchmarks: Iterable[str] = (),
+    beside: str = "",
+    **options: Any,
+) -> Table:
+    """A table of response rows, with its notes and the grids behind its values; `options` as for `Table.of`."""
+    table = Table.of(name, caption, columns, blocks, values, notes(labels, responses, values, benchmarks), **options)
+    return table.from_grids(responses, labels, beside)
+
+
 def notes(
     labels: Labels, responses: Responses, values: Iterable[Value], benchmarks: Iterable[str] = ()
 ) -> tuple[str, ...]:

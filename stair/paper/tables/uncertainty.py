@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 
-import pandas as pd
-
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded, signed
-from stair.paper.tables.table import Column, Line, Table, benchmark_title, notes
+from stair.paper.tables.table import Column, Line, Table, benchmark_title, of_rows
 from stair.statistics.conditioning import CONDITIONS
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.interval_tables import (
@@ -18,7 +16,6 @@ from stair.statistics.interval_tables import (
     IntervalRow,
     condition_comparisons,
     history_intervals,
-    records,
     turn_intervals,
 )
 from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE
@@ -79,20 +76,18 @@ def _second_turns(responses: Responses) -> Responses:
 
 def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence[str] | None = None) -> Table:
     """The intervals of these turns; None: of every turn and of the mean over later ones."""
-    scores = turn_intervals(responses)
-    frames = [scores if turns is None else scores[scores["turn"].isin(turns)]]
+    scores = [row for row in turn_intervals(responses) if turns is None or row.turn in turns]
+    every = [*scores]
     for model, benchmark in responses.pairs:
         present = responses.conditions(model, benchmark)
         compared = [condition for condition in CONDITIONS if condition in present]
         if REFERENCE in present and compared:
-            frames.append(history_intervals(responses, model, benchmark, compared))
-    values = [
-        value for frame in frames for row in records(frame, IntervalRow) for value in _values(row, row.group, _ENDS)
-    ]
+            every += history_intervals(responses, model, benchmark, compared)
+    values = [value for row in every for value in _values(row, row.group, _ENDS)]
     average = f"Avg@{responses.samples}"
     # A line for each condition: its T2-T4 mean, or else its first turn.
     shown: dict[tuple[str, str, str], IntervalRow] = {}
-    for row in records(frames[0][frames[0]["metric"] == average], IntervalRow):
+    for row in (row for row in scores if row.metric == average):
         key = (row.model, row.benchmark, row.condition)
         shown[key] = row if row.turn == MEAN else shown.get(key, row)
 
@@ -112,8 +107,8 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
         "of the same design on these problems (both runs' sampling noise). The CSV has every turn, group and metric."
     )
     averages = [value for row in shown.values() for value in _values(row, "", {"value": ("", "%")})]
-    below = _notes(labels, responses, values)
-    return Table.of(table, caption, columns, blocks, values, below, shown=averages).from_grids(responses, labels)
+    benchmarks = [benchmark for _, benchmark in responses.pairs]
+    return of_rows(responses, labels, table, caption, columns, blocks, values, benchmarks, shown=averages)
 
 
 def _interval(low: float, high: float) -> str:
@@ -122,7 +117,7 @@ def _interval(low: float, high: float) -> str:
 
 def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequence[int]) -> Table | None:
     span = MEAN if tuple(turns) == LATER_TURNS else f"T{turns[0]}"
-    frames: list[pd.DataFrame] = []
+    every: list[ComparisonRow] = []
     for model, benchmark in responses.pairs:
         present = responses.conditions(model, benchmark)
         if BASE not in present:
@@ -130,13 +125,11 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         later = [key for key in present if key != BASE and max(responses.turns(model, benchmark, key)) > 1]
         families = {**dict.fromkeys(later), **_complete_families(labels, present)}
         for key, members in families.items():
-            frames.append(condition_comparisons(responses, model, benchmark, key, BASE, turns=turns, members=members))
-    if not frames:
+            every += condition_comparisons(responses, model, benchmark, key, BASE, turns=turns, members=members)
+    if not every:
         return None
-    differences = pd.concat(frames, ignore_index=True)
     average = f"Avg@{responses.samples}"
     again = [condition for condition, repeated in labels.repeats.items() if repeated == BASE]
-    every = records(differences, ComparisonRow)
     floors = _noise_floors(row for row in every if row.condition in again)
     shown = [row for row in every if (row.turn, row.metric) == (span, average)]
     tested = [row for row in shown if not row.gap and row.condition not in again]
@@ -170,8 +163,8 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         Column("Noise", (metric, f"{average} {_FLOOR}"), text=lambda _, floor: rounded(floor)),
     ]
     blocks = [(labels.printed_model(model), lines[model]) for model in responses.models if model in lines]
-    below = _notes(labels, responses, values)
-    return Table.of(table, caption, columns, blocks, values, below).from_grids(responses, labels, beside=BASE)
+    benchmarks = [benchmark for _, benchmark in responses.pairs]
+    return of_rows(responses, labels, table, caption, columns, blocks, values, benchmarks, beside=BASE)
 
 
 def _signed_interval(low: float, high: float) -> str:
@@ -216,7 +209,3 @@ def _noise_floors(again: Iterable[ComparisonRow]) -> dict[tuple[str, str, str, s
         if not row.gap:
             floors[_place(row)] = max(floors.get(_place(row), 0.0), abs(row.value))
     return floors
-
-
-def _notes(labels: Labels, responses: Responses, values: Iterable[Value]) -> tuple[str, ...]:
-    return notes(labels, responses, values, (benchmark for _, benchmark in responses.pairs))

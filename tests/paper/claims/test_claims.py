@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
 from stair.paper.claims.stage import COLUMNS, claims_csv, layout, read_claim_lines, write
@@ -20,6 +21,7 @@ from stair.paper.claims.verdicts import Judged, Verdict, joint_effect, judge
 from stair.paper.comparison.ours import Ours
 from stair.paper.comparison.printed import Place, printed_values
 from stair.paper.layout import markdown
+from stair.paper.report.outcome import claims_of
 from stair.statistics.effects import Effect
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import Interval, bootstrap_interval
@@ -317,6 +319,21 @@ def test_values_of_other_stages_are_tested_with_their_intervals() -> None:
     assert overlap_part.effect.interval == Interval(36.0, 36.0 - 5.0, 36.0 + 5.0)
     numbers[energy] = Ours(6.0, 5.5, 6.5, "a.csv")
     assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
+
+
+def test_the_report_says_what_decides_a_claim_and_colours_none_of_small_models(
+    judged: dict[int, Judged], tmp_path: Path
+) -> None:
+    for run in ("paper", "tiny"):
+        config, paths = resolve(ROOT, {"run": run}), RunPaths(tmp_path / run)
+        paths.folder.mkdir()
+        write(list(judged.values()), config, paths.claims())
+        claims = claims_of(config, paths)
+        assert claims is not None
+        assert ({line["style"] for line in claims["lines"]} == {"none"}) is (run == "tiny")
+        more = {int(line["number"]): line["more"] for line in claims["lines"]}
+        assert all(bool(more[number]) is (each.verdict is not Verdict.HOLDS) for number, each in judged.items())
+        assert re.fullmatch(r"[\d,]+ problems would decide it; this run has 500", more[1])
 
 
 def test_a_number_without_an_interval_decides_nothing() -> None:

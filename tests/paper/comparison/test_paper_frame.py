@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from stair.config.paths import RunPaths
@@ -28,6 +29,8 @@ from tests.statistics.paper_rows import rows_of_evaluation
 from tests.statistics.turn_scores import turn_metrics
 
 DRAWS = 200
+NOTHING = (Responses({}, 4, {}), pd.DataFrame())
+"""The study with a shared T1 history, of a run without it."""
 COUNTED = {"n", "correct", *(name for name, _, _ in TRANSITIONS)}
 """Metrics that are printed exactly."""
 
@@ -119,7 +122,7 @@ def test_reasons_name_missing_responses_and_absent_tables(tmp_path: Path) -> Non
 
 def test_fewer_problems_give_no_verdict() -> None:
     problems = tuple(f"p{number}" for number in range(60))
-    facts = RunFacts(paper_config(), Responses({}, 4, {"math500": problems, "aime2025": problems[:30]}))
+    facts = RunFacts(paper_config(), Responses({}, 4, {"math500": problems, "aime2025": problems[:30]}), *NOTHING)
     place = Place("tab:continuous-summary", "Qwen3.5-4B", "MATH-500", "STAIR", "T2-T4", "", "Avg@4", "%")
     assert facts.other_problems(place) == "60 problems; the paper has 500"
     assert facts.other_problems(place._replace(benchmark="AIME 2025")) is None
@@ -218,7 +221,7 @@ def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
 ) -> None:
     config = resolve(ROOT, {"run": "paper", **changes})
     pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
-    assert RunFacts(config, Responses({}, 4, {})).other_problems(pooled) == reason
+    assert RunFacts(config, Responses({}, 4, {}), *NOTHING).other_problems(pooled) == reason
 
 
 @pytest.mark.parametrize(
@@ -238,6 +241,6 @@ def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
 def test_what_the_study_with_a_shared_t1_lacks_has_its_reason(
     run: str, changes: dict[str, object], condition: str, reason: str
 ) -> None:
-    facts = RunFacts(resolve(ROOT, {"run": run, **changes}), Responses({}, 4, {}))
+    facts = RunFacts(resolve(ROOT, {"run": run, **changes}), Responses({}, 4, {}), *NOTHING)
     place = Place("tab:bank-prefix-accuracy", "Qwen3.5-4B", "AIME 2025", condition, "T2", "", "Avg@4", "%")
     assert facts.absent(place).startswith(reason)

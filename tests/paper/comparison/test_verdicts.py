@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import sqrt
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from stair.config.resolve import resolve
-from stair.paper.comparison.compared import Compared, Known, Verdict, compare, spread_key
+from stair.paper.comparison.compared import Compared, Verdict, compare, spread_key
 from stair.paper.comparison.ours import Ours, read_ours
 from stair.paper.comparison.printed import Kind, Place, Printed, printed_values
 from stair.paper.labels import Labels
@@ -31,11 +33,13 @@ RATES = [Printed(place("tab:continuous-summary", "Avg@4", "%", "T2-T4"), "52.22"
 RATES += [Printed(place("tab:turns-qwen35_4b_thinking", "Avg@4", "%", turn), "50.00") for turn in ("T2", "T3", "T4")]
 
 
-def known(spreads: dict[Key, Spread] | None = None, stands_in: str | None = None, other: str | None = None) -> Known:
-    return Known(spreads or {}, {}, lambda _: stands_in, lambda _: other, lambda _: "the stage is not there")
+def known(spreads: dict[Key, Spread] | None = None, stands_in: str | None = None, other: str | None = None) -> Any:
+    reasons = {"stands_in": stands_in, "other_problems": other, "absent": "the stage is not there"}
+    said = {name: lambda _, reason=reason: reason for name, reason in reasons.items()}
+    return SimpleNamespace(spreads=spreads or {}, shared_spreads={}, **said)
 
 
-def one(printed: Printed, ours: Ours | None, facts: Known | None = None) -> Compared:
+def one(printed: Printed, ours: Ours | None, facts: Any = None) -> Compared:
     (found,) = compare([printed], {} if ours is None else {printed.place: ours}, facts or known())
     return found
 
