@@ -49,13 +49,38 @@ def xz(folder: Path, archive: Path) -> bytearray:
     return bytearray(archive.read_bytes())
 
 
+def gz(folder: Path, archive: Path, *members: tuple[str, bytes]) -> bytearray:
+    """The folder, with empty members of these names and types."""
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(folder, "smoke")
+        for name, kind in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+            packed.addfile(member)
+    return bytearray(archive.read_bytes())
+
+
+def evil_zip(folder: Path, archive: Path) -> bytes:
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("../../outside.txt", "?")
+    return archive.read_bytes()
+
+
 FAULTS: dict[str, Callable[[Path, Path], bytes]] = {
     "encrypted.zip": lambda folder, archive: in_headers(zipped(folder, archive), 6, 1),
     "unknown.zip": lambda folder, archive: in_headers(zipped(folder, archive), 8, 98),
     "cut.zip": lambda folder, archive: zipped(folder, archive)[:-300],
     "damaged.tar.xz": lambda folder, archive: bytes(flipped(xz(folder, archive), 900)),
     "twice.tar.gz": lambda folder, archive: gzip.compress(lzma.compress(b"no archive")),
+    "damaged.tar.gz": lambda folder, archive: bytes(flipped(gz(folder, archive), 1500)),
+    "outside.zip": evil_zip,
+    "outside.tar.gz": lambda folder, archive: gz(folder, archive, ("smoke/../../outside.txt", tarfile.REGTYPE)),
+    "absolute.tar.gz": lambda folder, archive: gz(folder, archive, ("/outside.txt", tarfile.REGTYPE)),
+    "link.tar.gz": lambda folder, archive: gz(folder, archive, ("smoke/weights", tarfile.SYMTYPE)),
 }
+REASONS = dict.fromkeys(
+    ("outside.zip", "outside.tar.gz", "absolute.tar.gz"), "it contains a path outside of itself"
+) | {"link.tar.gz": "it contains smoke/weights, which is no plain file"}
 
 
 def flipped(content: bytearray, place: int) -> bytearray:
@@ -68,7 +93,7 @@ def test_an_archive_that_cannot_be_read_is_one_line(folder: Path, tmp_path: Path
     archive = tmp_path / name
     archive.write_bytes(FAULTS[name](folder, archive))
     with (
-        pytest.raises(ValueError, match=rf"{name} cannot be unpacked \(") as caught,
+        pytest.raises(ValueError, match=rf"{name} cannot be unpacked \({REASONS.get(name, '')}") as caught,
         opened(archive, tmp_path / "here"),
     ):
         pass
