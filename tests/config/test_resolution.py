@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,15 @@ def overlay(project: Path, name: str, text: str) -> str:
     return name
 
 
+@cache
+def plain() -> dict[str, Any]:
+    """The paper's settings as plain values."""
+    return merge(yaml.safe_load(dump(resolve(ROOT, {"run": "paper"}))), {})
+
+
 def paper(**changes: Any) -> dict[str, Any]:
     """The paper's settings as plain values, with changes merged in."""
-    return merge(merge(yaml.safe_load(dump(resolve(ROOT, {"run": "paper"}))), {}), changes)
+    return merge(plain(), changes)
 
 
 def test_the_paper_run_is_config_yaml_as_it_stands() -> None:

@@ -34,8 +34,9 @@ def short_device(model: PreTrainedModel, positions: int = LONGEST) -> Iterator[N
         hook.remove()
 
 
-@both
-@pytest.mark.parametrize(("prompt", "limit"), [(150, 4), (100, 40)], ids=["its prompt", "its response"])
+@pytest.mark.parametrize(
+    ("architecture", "prompt", "limit"), [("qwen3", 150, 4), ("qwen3_5", 100, 40)], ids=["its prompt", "its response"]
+)
 def test_a_response_that_does_not_fit_the_device_is_named_and_all_others_are_generated(
     small_model: Models, architecture: str, prompt: int, limit: int
 ) -> None:

@@ -51,8 +51,7 @@ def decoded_together(found: TransformersEngine, requests: list[Request]) -> dict
 
 
 @both
-@pytest.mark.parametrize("at", [0, 3])
-@pytest.mark.parametrize("prefill", [1, 2])
+@pytest.mark.parametrize(("at", "prefill"), [(0, 2), (3, 1)])
 def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
     small_model: Models, architecture: str, at: int, prefill: int, capsys: pytest.CaptureFixture[str]
 ) -> None:

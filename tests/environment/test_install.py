@@ -12,6 +12,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import pip
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +88,9 @@ def test_a_file_of_another_digest_is_refused(index: Path) -> None:
 
 def test_pip_installs_where_there_is_no_uv(index: Path) -> None:
     """In an environment without uv, and a copy of the project without one."""
-    subprocess.run([sys.executable, "-m", "venv", str(index / "plain")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(index / "plain")], check=True)
+    (site,) = (index / "plain").glob("lib/*/site-packages")
+    (site / "pip").symlink_to(Path(pip.__file__).parent)  # installing it takes seconds
     (index / "project" / "envs").mkdir(parents=True)
     shutil.copy(INSTALL, index / "project" / "envs")
     words = ("--no-deps", "--require-hashes", "-r", str(index / "lock.txt"))

@@ -19,12 +19,15 @@ wheel_fits = runpy.run_path(str(ROOT / "envs" / "wheel_fits.py"))["fault"]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the scripts with an environment of its own, which sees this one's torch and pip."""
+    """A copy of the scripts with an environment of its own, which sees this one's pip and a torch that imports fast."""
     folder = tmp_path / "project"
     shutil.copytree(ROOT / "envs", folder / "envs")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / ".venv")], check=True)
     (site,) = (folder / ".venv").glob("lib/*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "torch").mkdir()
+    (site / "torch" / "__init__.py").write_text("from . import version\n\n__version__ = '2.13.0+cpu'\n")
+    (site / "torch" / "version.py").write_text("cuda = None\n")
     return folder
 
 

@@ -139,23 +139,26 @@ def test_a_page_made_on_a_cpu_does_not_take_the_place_of_a_gpus(bare_python: Pat
     assert "a page made on a CPU goes elsewhere" in done.stderr
 
 
+STANDING = """
+from benchmarks.gpu import parts
+from benchmarks.gpu.parts import Part
+parts.PARTS = tuple(Part(name, "A stand-in.", "tests.gpu.part", 60, "", name) for name in ("measures", "hangs"))
+from benchmarks.gpu.__main__ import main
+raise SystemExit(main())
+"""
+"""The command with two stand-ins for the parts: one ends, the other hangs after its first figure."""
+
+
 @contextmanager
-def measuring(
-    out: Path,
-    before: tuple[str, ...] = ("env", "--default-signal"),  # tests in the background inherit ignored signals
-    parts: tuple[str, ...] = ("loss", "training"),
-) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The command amid the figures of its last part, `training`, and the process of that part."""
-    command = [sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(out)]
+def measuring(command: tuple[str, ...], *shown: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """The command when it has shown these lines one after another, and the process of the part that it runs."""
     process = subprocess.Popen(
-        [*before, *command, "--only", *parts], cwd=ROOT, env=environment(),
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
-        for line in process.stdout:
-            if "qwen3, stair, 4 responses of 48, all layers again: memory, estimated" in line:
-                break
+        for words in shown:
+            next(line for line in process.stdout if words in line)
         (part,) = children(process.pid)
         yield process, part
     finally:
@@ -180,7 +183,9 @@ def gone(process: int) -> bool:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "page.md"
-    with measuring(out) as (process, part):
+    # Tests in the background inherit ignored signals.
+    command = ("env", "--default-signal", sys.executable, "-c", STANDING, "--device", "cpu", "--out", str(out))
+    with measuring(command, "part 2 of 2: hangs", "fast: 1.5") as (process, part):
         if number == signal.SIGHUP:  # the terminal is gone, so nothing can be printed either
             assert process.stdout is not None
             process.stdout.close()
@@ -190,21 +195,23 @@ def test_stopped_in_the_middle_it_leaves_all_figures_and_no_process(tmp_path: Pa
         assert process.stderr.read() == f"stopped; {out} has what was measured until then\n"
         assert gone(part)
     text = out.read_text(encoding="utf-8")
-    assert "\n| loss | " in text
-    assert re.search(r"\n\| training \| .* \| \*\*cut off\*\*: interrupted after \d+ s \| 0:\d\d \|\n", text)
-    assert "\n| qwen3, stair, 4 responses of 48, all layers again: memory, estimated over measured |" in text
+    assert "\n| measures | A stand-in. | ran | " in text
+    assert re.search(r"\n\| hangs \| .* \| \*\*cut off\*\*: interrupted after \d+ s \| 0:\d\d \|\n", text)
+    assert text.count("\n| fast | 1.5 |") == 2
     assert "Unfinished" not in text
 
 
 def test_under_nohup_a_hangup_does_not_stop_it_and_killed_it_leaves_no_process(tmp_path: Path) -> None:
-    with measuring(tmp_path / "page.md", ("nohup",), parts=("training",)) as (process, part):
+    command = ("nohup", sys.executable, "-m", "benchmarks.gpu", "--device", "cpu", "--out", str(tmp_path / "page.md"))
+    with measuring((*command, "--only", "training"), "part 1 of 1: training") as (process, part):
+        while not (cases := children(part)):  # a case of the part is a process of its own
+            assert process.poll() is None
+            time.sleep(0.01)
         process.send_signal(signal.SIGHUP)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(timeout=2)
-        cases = children(part)  # a case of the part is a process of its own
         process.kill()
         assert gone(part)
-        assert cases
         assert all(gone(case) for case in cases)
 
 

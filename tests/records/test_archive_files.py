@@ -49,6 +49,23 @@ def xz(folder: Path, archive: Path) -> bytearray:
     return bytearray(archive.read_bytes())
 
 
+def gz(folder: Path, archive: Path, *members: tuple[str, bytes]) -> bytearray:
+    """The folder, with empty members of these names and types."""
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(folder, "smoke")
+        for name, kind in members:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+            packed.addfile(member)
+    return bytearray(archive.read_bytes())
+
+
+def evil_zip(folder: Path, archive: Path) -> bytes:
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("../../outside.txt", "?")
+    return archive.read_bytes()
+
+
 def too_large(folder: Path, archive: Path) -> bytes:
     """A .zip whose directory names a size that no disk has."""
     with zipfile.ZipFile(archive, "w") as packed:
@@ -58,6 +75,7 @@ def too_large(folder: Path, archive: Path) -> bytes:
 
 
 _DAMAGED = r" is damaged or no archive \(.*\); copy it again"
+_OUTSIDE = r" cannot be unpacked: it contains a path outside of itself, .*outside.txt"
 
 FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
     "encrypted.zip": (
@@ -72,6 +90,17 @@ FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
     "cut.zip": (lambda folder, archive: zipped(folder, archive)[:-300], _DAMAGED),
     "damaged.tar.xz": (lambda folder, archive: bytes(flipped(xz(folder, archive), 900)), _DAMAGED),
     "twice.tar.gz": (lambda folder, archive: gzip.compress(lzma.compress(b"no archive")), _DAMAGED),
+    "damaged.tar.gz": (lambda folder, archive: bytes(flipped(gz(folder, archive), 1500)), _DAMAGED),
+    "outside.zip": (evil_zip, _OUTSIDE),
+    "outside.tar.gz": (
+        lambda folder, archive: gz(folder, archive, ("smoke/../../outside.txt", tarfile.REGTYPE)),
+        _OUTSIDE,
+    ),
+    "absolute.tar.gz": (lambda folder, archive: gz(folder, archive, ("/outside.txt", tarfile.REGTYPE)), _OUTSIDE),
+    "link.tar.gz": (
+        lambda folder, archive: gz(folder, archive, ("smoke/weights", tarfile.SYMTYPE)),
+        r" cannot be unpacked: it contains smoke/weights, which is no plain file",
+    ),
 }
 
 

@@ -43,6 +43,8 @@ from tests.sealed import reseal
 
 pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
+one_model = pytest.mark.parametrize("finished", ["qwen3"], indirect=True)
+hybrid_model = pytest.mark.parametrize("finished", ["qwen3_5"], indirect=True)
 MEASURED = 1
 """The layer with reads; layer 3, the other full-attention layer of the hybrid model, is the last."""
 
@@ -116,6 +118,7 @@ def test_every_prefix_with_the_sessions_next_problem_is_that_rows_prompt(finishe
     assert compared == 8 * 4 * 3  # sessions, paths, depths
 
 
+@one_model
 def test_a_saved_prompt_that_the_prefix_does_not_begin_is_refused(copied: RunPaths) -> None:
     path = copied.responses(*PLACE)
     rows = list(read_table(path, RESPONSES))
@@ -287,10 +290,11 @@ def safetensor_points(points: list[str]) -> list[int]:
     return [number for number, point in enumerate(points) if "replace" in point and ".safetensors" in point]
 
 
-@pytest.mark.parametrize("kept", [0, 5])
 def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_twice(
-    finished: RunPaths, copied: RunPaths, kept: int, monkeypatch: pytest.MonkeyPatch
+    finished: RunPaths, copied: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Killed before the first batch's file is there, and after the fifth's."""
+    kept = 5 if load_run(finished.folder).models[MODEL].thinking else 0
     monkeypatch.setattr(Progress, "FILE_SECONDS", 0.0)  # or a fast machine is killed before its second report
     forget_states(copied)
     shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
@@ -313,6 +317,7 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert contents(copied) == contents(finished)
 
 
+@one_model
 def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     finished: RunPaths, copied: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -337,6 +342,7 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     assert contents(copied) == contents(finished)
 
 
+@one_model
 def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> None:
     cells = copied.replay_cells(MODEL)
     path = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
@@ -351,6 +357,7 @@ def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> 
             ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
 
 
+@one_model
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
     study = study_of(finished)
     references = next(study.design.batches())
@@ -364,6 +371,7 @@ def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
 # ---------------------------------------------------------------- refusals
 
 
+@one_model
 def test_a_design_that_the_data_cannot_fill_is_refused_with_the_missing_numbers(copied: RunPaths) -> None:
     reconfigure(copied, problem_coverage={"current_problems": 5, "histories": 2}, analysis=None)
     with pytest.raises(ValueError, match=r"needs 10 current problems, .*there are 8: 2 too few; set smaller") as caught:
@@ -371,6 +379,7 @@ def test_a_design_that_the_data_cannot_fill_is_refused_with_the_missing_numbers(
     assert f"the saved turns of 'native' of {MODEL} on math500 do not fill the design" in str(caught.value)
 
 
+@one_model
 def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
     path = copied.responses(*PLACE)
     rows = list(read_table(path, RESPONSES))
@@ -381,6 +390,7 @@ def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
         replay(copied, "--design")
 
 
+@hybrid_model
 def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finished: RunPaths) -> None:
     study = study_of(finished)
     sessions: dict[str, list[str]] = defaultdict(list)
@@ -401,6 +411,7 @@ def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finishe
         assert complete == {path for path, tokens in needed.items() if tokens <= context}
 
 
+@one_model
 def test_a_disk_that_is_too_small_is_refused_beforehand(
     copied: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -417,6 +428,7 @@ def test_a_disk_that_is_too_small_is_refused_beforehand(
     assert not copied.replay_states(MODEL).exists()
 
 
+@hybrid_model
 def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copied: RunPaths) -> None:
     full = study_of(finished).backbone.architecture.full_attention_layers
     reasons = {layer: "it is not a full-attention layer" for layer in range(5) if layer not in full}
@@ -427,6 +439,7 @@ def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copie
                 replay(copied, *words)
 
 
+@hybrid_model
 def test_a_reported_layer_that_the_model_lacks_is_refused_before_anything_is_measured(copied: RunPaths) -> None:
     full = study_of(copied).backbone.architecture.full_attention_layers
     for layer in (4, *({0, 2} - set(full))):

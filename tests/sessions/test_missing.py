@@ -32,6 +32,10 @@ from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, fresh, in_
 BLOCK = 32
 """The smallest chunk in which a prompt goes through the model."""
 
+one_model = pytest.mark.parametrize("study", ["qwen3"], indirect=True)
+"""What becomes of a failure does not depend on the architecture."""
+thinking_model = pytest.mark.parametrize("study", ["qwen3_5"], indirect=True)
+
 
 @contextmanager
 def failing_at(study: Study, request: Request, fail: Callable[[], None]) -> Iterator[None]:
@@ -154,7 +158,7 @@ def tokens_of(rows: Rows) -> list[list[Any]]:
     return [[row[name] for name in ("session_id", "sample", "turn", "response_ids")] for row in rows]
 
 
-@pytest.mark.parametrize("condition", ["native", "stair"])
+@pytest.mark.parametrize(("study", "condition"), [("qwen3", "native"), ("qwen3_5", "stair")], indirect=["study"])
 def test_one_response_that_fails_every_time_stops_its_own_chain_only(
     study: Study, tmp_path: Path, condition: str
 ) -> None:
@@ -208,6 +212,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
     assert gaps == []
 
 
+@one_model
 def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
     """The log has the response, so its chain goes on, whatever the configuration says."""
     shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
@@ -256,6 +261,7 @@ def test_states_that_cannot_be_reconstructed_stop_their_own_chain(study: Study, 
     assert shard.sealed()[0] == rows
 
 
+@one_model
 def test_a_device_that_fails_names_the_response_when_it_generates_one_at_a_time(study: Study, tmp_path: Path) -> None:
     """With several responses under way, each could be the cause."""
     expected, lost, request = one_of(study, "native", 2)
@@ -276,6 +282,7 @@ def test_a_device_that_fails_names_the_response_when_it_generates_one_at_a_time(
     assert rows == without(expected, lost) and len(gaps) == 3
 
 
+@one_model
 def test_a_response_that_kills_its_process_is_named_when_one_is_generated_at_a_time(
     study: Study, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -300,6 +307,7 @@ def test_a_response_that_kills_its_process_is_named_when_one_is_generated_at_a_t
     assert rows == without(expected, lost) and [gap["turn"] for gap in gaps] == [3, 4]
 
 
+@one_model
 def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) -> None:
     shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
     _, _, request = one_of(study, "native", 2)
@@ -318,6 +326,7 @@ def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) 
     assert shard.marker.is_file()
 
 
+@thinking_model
 def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Study, tmp_path: Path) -> None:
     expected = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in expected if row["turn"] == 1)
@@ -330,6 +339,7 @@ def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Stu
     assert len(shard.engines[0].requests) == 3 * 9 and shard.progress() == (3 * 9, 3 * 9)
 
 
+@one_model
 def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, tmp_path: Path) -> None:
     """A damaged weight makes every response NaN: the shard does not try them all."""
     many = fresh(study, tmp_path / "again")
@@ -363,6 +373,7 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
     assert not list(shard.work.glob("*.missing.yaml"))
 
 
+@one_model
 def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -> None:
     """A response fails by itself, then the device with several others under way, then with one alone."""
     expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
@@ -384,6 +395,7 @@ def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -
     assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
 
 
+@thinking_model
 def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
     """The entry can be there before T1's states are: the log was lost, or their reconstruction is what fails."""
     rows = study.go("stair", WatchedEngine(study.model))
