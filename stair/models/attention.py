@@ -64,7 +64,11 @@ def causal_attention(
 
 def causal_mask(**options: Any) -> Tensor | None:
     """No mask where `causal_attention` needs none; else that of SDPA, for padded rows. Called by Transformers."""
-    if options["mask_function"] is causal_mask_function and flash_attention_mask(**options) is None:
+    queries, keys = (options[f"{part}_offset"] + options[f"{part}_length"] for part in ("q", "kv"))
+    if queries != keys:  # a static cache has room behind its tokens, and the queries are not the last of its keys
+        options["allow_is_causal_skip"] = False
+    plain = options["mask_function"] is causal_mask_function and options["allow_is_causal_skip"]
+    if plain and flash_attention_mask(**options) is None:
         return None
     mask: Tensor | None = sdpa_mask(**options)
     return mask

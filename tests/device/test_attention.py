@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
+from transformers import AutoConfig, AutoModelForCausalLM, Cache, DynamicCache, StaticCache
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.models.qwen3.modeling_qwen3 import eager_attention_forward
 
@@ -98,3 +99,55 @@ def test_a_mask_stays_with_transformers() -> None:
     found, _ = attention.causal_attention(module, query, key, value, mask, scaling=0.25)
     wanted, _ = sdpa_attention_forward(module, query, key, value, mask, scaling=0.25)
     assert torch.equal(found, wanted)
+
+
+def small_model(architecture: str, implementation: str) -> Any:
+    """A random model in FP64 whose attention is not uniform."""
+    sizes: dict[str, Any] = dict(
+        vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=128,
+    )  # fmt: skip
+    if architecture == "qwen3 with windows":
+        sizes |= dict(use_sliding_window=True, sliding_window=5, max_window_layers=1)
+    if architecture == "qwen3_5_text":
+        sizes |= dict(
+            layer_types=["linear_attention", "full_attention"], linear_num_key_heads=2, linear_num_value_heads=4,
+            linear_key_head_dim=8, linear_value_head_dim=8,
+        )  # fmt: skip
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(architecture.split()[0], **sizes)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float64, attn_implementation=implementation)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            torch.nn.init.normal_(parameter, std=0.2)
+    return model.eval().to(DEVICE)
+
+
+@pytest.mark.parametrize("case", ["rows", "padded", "static cache", "given mask"])
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5_text", "llama", "qwen3 with windows"])
+def test_a_model_computes_what_it_computes_with_eager_attention(architecture: str, case: str) -> None:
+    """Two rows: a first pass, 6 tokens behind it, and one token. Eager attention has a softmax in FP32."""
+    if (architecture, case) == ("qwen3 with windows", "given mask"):
+        pytest.skip("windows have a mask of their own")
+    ids = torch.randint(0, 100, (2, 16), generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    real = torch.ones_like(ids)
+    if case == "padded":
+        real[1, 3:6] = 0  # a row of nothing but padding has no softmax
+    found = []
+    for implementation in ("eager", attention.NAME):
+        model = small_model(architecture, implementation)
+        cache: Cache = DynamicCache(config=model.config)
+        if case == "static cache":
+            cache = StaticCache(config=model.config, max_cache_len=30)
+        outputs = []
+        for start, end in ((0, 9), (9, 15), (15, 16)):
+            mask: Any = real[:, :end]
+            if case == "given mask":  # here without the first key
+                mask = torch.ones(2, 1, end - start, end, device=DEVICE, dtype=torch.bool).tril(start)
+                mask[..., 0] = torch.eye(end - start, device=DEVICE, dtype=torch.bool)[:, 0] & (start == 0)
+                mask = torch.zeros(mask.shape, dtype=torch.float64, device=DEVICE).masked_fill(~mask, -1e9)
+                if getattr(model.config, "layer_types", None) is not None:
+                    mask = dict.fromkeys(model.config.layer_types, mask) | {"linear_attention": None}
+            outputs.append(model(ids[:, start:end], attention_mask=mask, past_key_values=cache, use_cache=True).logits)
+        found.append(torch.cat(outputs, 1)[real.bool()])
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=1e-5)
