@@ -57,7 +57,7 @@ UNWRITABLE = "make it writable, or set `results` to another folder"
 
 def check_writable(paths: RunPaths) -> None:
     """Raises ConfigError if files cannot be created in a run's folder, or in a folder below it."""
-    for folder in (existing_folder(paths.folder), *(place for place, _, _ in os.walk(paths.folder))):
+    for folder in (existing_folder(paths.folder), *(Path(place) for place, _, _ in os.walk(paths.folder))):
         if not os.access(folder, os.W_OK):
             raise ConfigError(f"results: {folder} cannot be written; {UNWRITABLE}")
 
