@@ -81,13 +81,6 @@ def warm() -> Iterator[Warm]:
         yield process
 
 
-@pytest.fixture
-def mortal() -> Iterator[Warm]:
-    """A process that the test kills."""
-    with served() as process:
-        yield process
-
-
 def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm: Warm, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(
         '{"id": "a", "kind": "math", "response": "\\\\boxed{4}", "reference": "4"}\nno\n'
@@ -127,45 +120,59 @@ def test_the_end_of_a_job_is_that_of_its_command(warm: Warm, tmp_path: Path) -> 
     assert client.wait(30) == 128 + signal.SIGKILL
 
 
-@pytest.mark.parametrize("victim", ["server", "handler"])
-def test_a_job_dies_with_the_warm_process_and_its_client_says_so(mortal: Warm, tmp_path: Path, victim: str) -> None:
-    client, job = mortal.waiting_job(tmp_path)
-    (mortal.process if victim == "server" else job.parent()).kill()  # type: ignore[union-attr]
+def dies_with(victim: psutil.Process, client: subprocess.Popen[str], job: psutil.Process) -> None:
+    victim.kill()
     assert client.wait(30) == 1
     assert client.stderr is not None
     assert "run the workflow again to resume" in client.stderr.read()
     until(lambda: not job.is_running())
 
 
-def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(mortal: Warm, tmp_path: Path) -> None:
+def test_a_job_dies_with_its_handler_and_its_client_says_so(warm: Warm, tmp_path: Path) -> None:
+    client, job = warm.waiting_job(tmp_path)
+    handler = job.parent()
+    assert handler is not None
+    dies_with(handler, client, job)
+
+
+def test_a_job_dies_with_the_warm_process_and_its_client_says_so(tmp_path: Path) -> None:
+    with served() as mortal:
+        client, job = mortal.waiting_job(tmp_path)
+        dies_with(mortal.process, client, job)
+
+
+def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(tmp_path: Path) -> None:
     """The process imports for seconds before it serves; it is killed while a command waits for it."""
-    words = [STAIR, "score", "in.jsonl", "out.jsonl"]
     item = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
     (tmp_path / "in.jsonl").write_text(json.dumps(item) + "\n")
-    client = subprocess.Popen(words, cwd=tmp_path, env=mortal.environment, stdout=subprocess.DEVNULL)
-    time.sleep(0.5)
-    assert client.poll() is None
-    mortal.process.kill()
-    assert client.wait(30) == 0
+    with served() as mortal:
+        client = subprocess.Popen(
+            [STAIR, "score", "in.jsonl", "out.jsonl"], cwd=tmp_path, env=mortal.environment, stdout=subprocess.DEVNULL
+        )
+        time.sleep(0.5)
+        assert client.poll() is None
+        mortal.process.kill()
+        assert client.wait(30) == 0
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
-def test_gpu_kernels_are_not_imported(tmp_path: Path) -> None:
-    """The import of fla starts CUDA, and no fork could use a GPU then."""
+def test_where_imports_have_started_cuda_commands_run_by_themselves_and_gpu_kernels_are_not_imported(
+    tmp_path: Path,
+) -> None:
+    """The import of fla starts CUDA, and no fork could use a GPU then.
+
+    A stand-in for a GPU: in the warm process, torch says in a fork that CUDA was started before.
+    """
     (tmp_path / "fla").mkdir()
     (tmp_path / "fla" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n")
-    with served(PYTHONPATH=str(tmp_path)) as process:
-        assert process.run(tmp_path, "--help").returncode == 0
-        assert process.process.is_running(), "the process serves"
-    assert not (tmp_path / "imported").exists()
-
-
-def test_where_imports_have_started_cuda_commands_run_by_themselves(tmp_path: Path) -> None:
-    """A stand-in for a GPU: torch says in a fork that CUDA was started before."""
-    (tmp_path / "sitecustomize.py").write_text("import torch\n\ntorch.cuda._is_in_bad_fork = lambda: True\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n\nif 'stair.cli.warm' in sys.orig_argv:\n"
+        "    import torch\n\n    torch.cuda._is_in_bad_fork = lambda: True\n"
+    )
     with served(PYTHONPATH=str(tmp_path)) as process:
         assert process.run(tmp_path, "--help").returncode == 0
         until(lambda: process.process.status() == psutil.STATUS_ZOMBIE)
+    assert not (tmp_path / "imported").exists()
 
 
 def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:

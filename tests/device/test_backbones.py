@@ -209,12 +209,18 @@ def measured_cells(config: dict[str, Any], dtype: torch.dtype, device: str, atte
     return {part.name: getattr(measured, part.name) for part in fields(measured)}
 
 
+@pytest.fixture(scope="module")
+def eager_cells(config: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """In FP64 and in BF16."""
+    exact, plain = (measured_cells(config, dtype, "cpu", "eager") for dtype in (torch.float64, torch.bfloat16))
+    return exact, plain
+
+
 @pytest.mark.parametrize("attention", ["sdpa", NAME, flash])
 def test_a_replayed_cell_in_bf16_errs_at_most_twice_as_much_as_eager_attention_on_a_cpu(
-    config: dict[str, Any], attention: str
+    config: dict[str, Any], eager_cells: tuple[dict[str, Tensor], dict[str, Tensor]], attention: str
 ) -> None:
-    exact = measured_cells(config, torch.float64, "cpu", "eager")
-    plain = measured_cells(config, torch.bfloat16, "cpu", "eager")
+    exact, plain = eager_cells
     found = measured_cells(config, torch.bfloat16, DEVICE, attention)
     torch.testing.assert_close(found["masses"].sum(-1), torch.ones_like(found["masses"].sum(-1)))
     for name, wanted in exact.items():
@@ -244,15 +250,19 @@ def turn_with_gradient(
     return hidden, controller.normals.grad
 
 
+@pytest.fixture(scope="module")
+def exact_turn(config: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    return turn_with_gradient(config, torch.float64, "cpu", "naive")
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_a_supervised_turn_errs_at_most_twice_as_much_as_the_naive_read_on_a_cpu(
-    config: dict[str, Any], dtype: torch.dtype
+    config: dict[str, Any], exact_turn: tuple[Tensor, Tensor], dtype: torch.dtype
 ) -> None:
-    exact = turn_with_gradient(config, torch.float64, "cpu", "naive")
     plain = turn_with_gradient(config, dtype, "cpu", "naive")
     # In float32 the kernels of wide heads compile for minutes; triton_cases.py has them at narrow heads.
     found = turn_with_gradient(config, dtype, DEVICE, "torch" if dtype == torch.float32 else "auto")
-    for one, other, wanted in zip(found, plain, exact, strict=True):
+    for one, other, wanted in zip(found, plain, exact_turn, strict=True):
         assert wanted.detach().norm() > 0.0
         bound = 2.0 * relative(other, wanted)
         # Another device adds up in another order: in float32 that alone can exceed a bound of 1e-6.

@@ -20,6 +20,7 @@ from stair.stages.runtime.measure import Measurer
 from stair.stages.runtime.repetitions import read_lines, write_lines
 from stair.stages.runtime.study import Study
 from stair.stages.runtime.study_units import resolved_sizes
+from tests.by_hand import by_hand
 from tests.runtime.runtime_cases import METHOD, history
 
 ROOT = Path(__file__).parents[2]
@@ -52,16 +53,8 @@ def started(paths: RunPaths) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def finished(paths: RunPaths) -> str:
-    """The output of the whole command."""
-    process = started(paths)
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, output
-    return output
-
-
 @pytest.mark.timeout(300)
-def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths) -> None:
+def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths, capsys: pytest.CaptureFixture[str]) -> None:
     folder = paths.work("runtime", MODEL)
     process = started(paths)
     end = time.monotonic() + 120
@@ -76,7 +69,8 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths) -> None
     assert 4 <= len(kept) < UNITS
     assert not paths.runtime(MODEL).exists()
 
-    assert f"{UNITS} measurements" in finished(paths)
+    by_hand("runtime", "--run", str(paths.folder), "--model", MODEL)
+    assert f"{UNITS} measurements" in capsys.readouterr().out
     after = WorkLog(folder)
     assert len(after) == UNITS
     assert after.counts.duplicates == 0
@@ -91,7 +85,7 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths) -> None
     # What is in the log is written again, and nothing is measured.
     content = paths.runtime(MODEL).read_bytes()
     paths.runtime(MODEL).unlink()
-    finished(paths)
+    by_hand("runtime", "--run", str(paths.folder), "--model", MODEL)
     assert paths.runtime(MODEL).read_bytes() == content
     assert len(WorkLog(folder)) == UNITS
 

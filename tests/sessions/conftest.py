@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -52,15 +53,23 @@ class Finished:
     engines: dict[str, WatchedEngine]
 
 
-@pytest.fixture(params=["qwen3", "qwen3_5"], scope="module")
-def finished(
-    request: pytest.FixtureRequest,
-    small_model: Models,
-    small_tokenizer: Tokenizers,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Finished:
+@pytest.fixture(scope="session")
+def finished_study(
+    small_model: Models, small_tokenizer: Tokenizers, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Finished]:
+    """Gives a finished study by architecture, each made once for all files."""
+
+    @cache
+    def of(architecture: str) -> Finished:
+        study = made(architecture, small_model, small_tokenizer, tmp_path_factory.mktemp("study"))
+        engines = {condition: WatchedEngine(study.model) for condition in ("native", "stair", "own_first")}
+        rows = {condition: study.go(condition, engine) for condition, engine in engines.items()}
+        return Finished(study, {"vanilla": list(study.first_rows.values()), **rows}, engines)
+
+    return of
+
+
+@pytest.fixture(params=["qwen3", "qwen3_5"])
+def finished(request: pytest.FixtureRequest, finished_study: Callable[[str], Finished]) -> Finished:
     """A study that nobody may change."""
-    study = made(request.param, small_model, small_tokenizer, tmp_path_factory.mktemp("study"))
-    engines = {condition: WatchedEngine(study.model) for condition in ("native", "stair", "own_first")}
-    rows = {condition: study.go(condition, engine) for condition, engine in engines.items()}
-    return Finished(study, {"vanilla": list(study.first_rows.values()), **rows}, engines)
+    return finished_study(request.param)

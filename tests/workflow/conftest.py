@@ -22,6 +22,7 @@ import pytest
 
 from stair.cli.warm import SOCKET, warm_process
 from stair.pipeline.job_list import JOB_LIST
+from tests.listed import listed
 
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
@@ -161,6 +162,17 @@ def name_of(rule: str, wildcards: Mapping[str, str]) -> str:
     shared = {"model": "qwen3-4b-instruct", "benchmark": "math500"}
     kept = (value for key, value in wildcards.items() if value != shared.get(key) and key not in ("of", "suffix"))
     return " ".join((rule, *kept))
+
+
+def with_dependents(changed: Collection[str]) -> set[str]:
+    """Jobs of the smoke run and all that are made from their outputs, as Snakemake lists them."""
+    ran: set[str] = set()
+    made: set[str] = set()
+    for job in listed("smoke"):
+        if (name := name_of(job.rule, job.wildcards)) in changed or made & set(job.inputs):
+            ran.add(name)
+            made |= set(job.outputs)
+    return ran
 
 
 def timings(results: Path) -> dict[Path, bytes]:

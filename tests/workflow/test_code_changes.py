@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 
 from stair.cli.warm import warm_process
+from stair.config.resolve import resolve
+from stair.pipeline.rule_settings import settings_of
+from stair.records import code_digest
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps
-from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, timings
+from tests.listed import listed
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, name_of, planned, timings, with_dependents
 from tests.workflow.smoke_jobs import (
     ALL_FIGURES,
     ALL_TABLES,
@@ -44,9 +48,9 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
-def jobs_with(package: Path, run: Path) -> set[str]:
+def jobs_with(package: Path, run: Path, *targets: str) -> set[str]:
     """What would run with a copy of the code."""
-    return planned(run, more={"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"})
+    return planned(run, *targets, more={"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"})
 
 
 def append(file: Path, text: str) -> None:
@@ -66,6 +70,31 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
     assert jobs_with(package, finished_run) == set()
 
 
+def change_file(package: Path, file: str, before: str, after: str) -> None:
+    """Replaces a text of a file, or adds one at its end."""
+    path = package / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after) if before else text + after)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "expected"),
+    [
+        ("stair/paper/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
+        ("stair/paper/report/style.css", "1.7rem", "1.8rem", {"report"}),
+        ("stair/records/keys.py", *RAISED, PROTOCOL),
+        ("stair/tiny/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.endswith((".py", ".jinja", ".css")) else "",
+)
+def test_a_change_of_the_report_or_of_a_version(
+    finished_run: Path, package: Path, file: str, before: str, after: str, expected: set[str]
+) -> None:
+    change_file(package, file, before, after)
+    assert jobs_with(package, finished_run) == expected
+
+
 @pytest.mark.parametrize(
     ("file", "before", "after", "expected"),
     [
@@ -78,24 +107,30 @@ def test_comments_and_code_that_generates_run_nothing(finished_run: Path, packag
             *("stair/paper/figures/training.py", "Updates", "Update"),
             {TRAINING_FIGURE, "diagram training_scope", *END},
         ),
-        ("stair/paper/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
-        ("stair/paper/report/style.css", "1.7rem", "1.8rem", {"report"}),
         ("stair/stages/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
         ("stair/stages/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),
         ("stair/stages/evaluation/card.py", "", "\nADDED = 1\n", {"response_card", *END}),
-        ("stair/records/keys.py", *RAISED, PROTOCOL),
-        ("stair/tiny/settings.py", "EMBEDDED_VERSION = 3", "EMBEDDED_VERSION = 4", EMBEDDED),
     ],
-    ids=lambda value: value if isinstance(value, str) and value.endswith((".py", ".jinja", ".css")) else "",
+    ids=lambda value: value if isinstance(value, str) and value.endswith(".py") else "",
 )
 def test_a_change_of_code(
-    finished_run: Path, package: Path, file: str, before: str, after: str, expected: set[str]
+    package: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str, after: str, expected: set[str]
 ) -> None:
-    path = package / file
-    text = path.read_text()
-    assert before in text
-    path.write_text(text.replace(before, after) if before else text + after)
-    assert jobs_with(package, finished_run) == expected
+    """By the digests that Snakemake compares; its dry run takes ten times as long."""
+    config = resolve(ROOT, {"run": "smoke"})
+    monkeypatch.setattr(code_digest, "package_folder", lambda name: package / name)
+
+    def settings() -> dict[str, dict[str, object]]:
+        code_digest.modules_digest.cache_clear()
+        code_digest._parser.cache_clear()
+        return {each: settings_of(config, job.rule, job.wildcards) for each, job in jobs.items()}
+
+    jobs = {name_of(job.rule, job.wildcards): job for job in listed("smoke")}
+    unchanged = settings()
+    change_file(package, file, before, after)
+    changed = settings()
+    assert with_dependents({each for each in jobs if changed[each] != unchanged[each]}) == expected
+    code_digest.modules_digest.cache_clear()
 
 
 def run_with(package: Path, folder: Path, *words: str) -> None:
@@ -107,37 +142,30 @@ def run_with(package: Path, folder: Path, *words: str) -> None:
 
 
 def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Path) -> None:
-    """One change after another, in one folder: a comment in the engine, a table's layout, a colour, the protocol's version."""
-    results = copied_run / "results" / "smoke"
-    rollouts = {*names("rollout_shard", "0", "1"), "seal_rollouts", "data_card"}
-    tables = {name for name in ALL_TABLES if name.startswith("table ")}
-    for file, before, after, target, expected in (
-        ("stair/engines/sampling.py", "", "\n# A comment.\n", "all", set()),
-        ("stair/paper/tables/accuracy.py", "Mean averages", "The mean averages", "tables", tables),
-        ("stair/paper/figures/style.py", *COLOUR, "figures", ALL_FIGURES),
-        ("stair/records/keys.py", *RAISED, "rollouts", rollouts),
-    ):
-        path, ended = package / file, timings(results)
-        text = path.read_text()
-        path.write_text(text.replace(before, after) if before else text + after)
-        run_with(package, copied_run, target)
-        assert_ran(results, ended, expected)
+    """Responses on disk are scored again, through to the claims, without a model: the weights are gone.
 
-
-def test_responses_on_disk_are_scored_again_without_a_model(copied_run: Path, package: Path) -> None:
-    """The scorer's change goes through to tables and claims, with the weights gone; the provenance would report them."""
-    append(package / "answer_grader/grading.py", "\nADDED = 1\n")
+    Then the protocol's version is raised, and the model is there again.
+    """
     results = copied_run / "results" / "smoke"
-    rows = results / "evaluation/qwen3-4b-instruct/math500/vanilla.parquet"
-    responses = results / "responses/qwen3-4b-instruct/math500/vanilla.parquet"
-    before = rows.stat().st_mtime_ns, responses.stat().st_mtime_ns
+    rows, responses = (
+        results / f"{stage}/qwen3-4b-instruct/math500/vanilla.parquet" for stage in ("evaluation", "responses")
+    )
     weights = results / "backbones/qwen3-4b-instruct/model.safetensors"
-    size, stamp = weights.stat().st_size, weights.stat().st_mtime_ns
-    weights.write_bytes(b"\0" * size)
-    os.utime(weights, ns=(stamp, stamp))
-    run_with(package, copied_run, "claims")
-    assert rows.stat().st_mtime_ns > before[0]
-    assert responses.stat().st_mtime_ns == before[1]
+    sound, stamp = weights.read_bytes(), weights.stat().st_mtime_ns
+    for content, change, target, least, most in (
+        (bytes(len(sound)), ("answer_grader/grading.py", "", "\nADDED = 1\n"), "claims", "table intervals", SCORES),
+        (sound, ("stair/records/keys.py", *RAISED), "rollouts", "rollout_shard 1", {*ROLLOUTS, "data_card"}),
+    ):
+        weights.write_bytes(content)
+        os.utime(weights, ns=(stamp, stamp))
+        change_file(package, *change)
+        expected = jobs_with(package, copied_run, target)
+        assert least in expected and expected <= most
+        before, scored, generated = timings(results), rows.stat().st_mtime_ns, responses.read_bytes()
+        run_with(package, copied_run, target)
+        assert_ran(results, before, expected)
+        assert (rows.stat().st_mtime_ns > scored) == (target == "claims")
+        assert responses.read_bytes() == generated
 
 
 def test_the_table_of_the_page_is_made_and_nothing_is_generated_or_scored(finished_run: Path, package: Path) -> None:

@@ -179,23 +179,10 @@ def test_an_archive_that_is_none_is_one_line(tmp_path: Path) -> None:
     fresh(tmp_path)
     (tmp_path / "text.tar.gz").write_text("no archive")
     (tmp_path / "empty").mkdir()
-    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as packed:
-        packed.writestr("../../outside.txt", "?")
-    for archive, member in (
-        ("evil.tar", tarfile.TarInfo("../../outside.txt")),
-        ("link.tar", tarfile.TarInfo("weights")),
-    ):
-        if archive == "link.tar":
-            member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        with tarfile.open(tmp_path / archive, "w") as bundled:
-            bundled.addfile(member)
     for name, message in (
         ("absent.zip", "absent.zip does not exist"),
         ("text.tar.gz", "text.tar.gz is damaged or no archive ("),
         ("empty", "empty is not laid out as a run's folder"),
-        ("evil.zip", "evil.zip cannot be unpacked: it contains a path outside of itself"),
-        ("evil.tar", "evil.tar cannot be unpacked: it contains a path outside of itself"),
-        ("link.tar", "link.tar cannot be unpacked: it contains weights, which is no plain file"),
     ):
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
         assert (done.returncode, done.stdout) == (2, "")

@@ -25,16 +25,6 @@ def markers(results: Path, stage: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in (results / "work" / stage).glob("**/shard-*.json")]
 
 
-def reused_fields(results: Path, other: Path) -> set[str]:
-    """The fields of all records that two runs' evaluation logs have in common."""
-    logs = [{}, {}]
-    for found, run in zip(logs, (results, other), strict=True):
-        for folder in (run / "work/evaluation").glob("**/log"):
-            log = WorkLog(folder)
-            found |= dict(log.items())
-    return {name for key in logs[0].keys() & logs[1].keys() for name in logs[0][key]}
-
-
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)))
     smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
@@ -49,20 +39,6 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
     manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
     assert manifest["copied_from"] == "the run 'smoke'"
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/variant").stdout
-
-
-def test_another_temperature_at_evaluation_generates_those_responses_alone(copied_run: Path) -> None:
-    change = f"models={{{MODEL}: {{evaluation_changes: {{math500: {{temperature: 0.9}}}}}}}}"
-    run_in(
-        copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--set", change, "--target", "evaluation"
-    )
-    smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
-    assert all(marker["reused"]["smoke"] == marker["responses"] for marker in markers(again, "rollouts"))
-    # Where both temperatures gave a problem the same first answer, its states are the same too; no response is reused.
-    assert reused_fields(again, smoke) <= {"segment", "captured_tokens"}
-    inputs = ("rollouts/*.parquet", f"controllers/{MODEL}/stair/*.safetensors", "sessions/**/*.parquet")
-    assert contents(again, *inputs) == contents(smoke, *inputs)
-    assert contents(again, "responses/**/*.parquet") != contents(smoke, "responses/**/*.parquet")
 
 
 def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
