@@ -40,7 +40,7 @@ PARTS = (
         "read",
         "The differential read beside one flash read of the same bank, and the prefill that it adds to a model.",
         "benchmarks.read",
-        95,
+        80,
         cuda="--device cuda --banks 8192 80700 --prompts 64 256 1024 --least-seconds 0.5 "
         "--prefill qwen3.5-4b qwen3-4b-instruct",
         cpu="--shapes qwen3-4b --banks 128 256 --prompts 8 16 --rounds 1 --least-seconds 0 --backward "
@@ -67,7 +67,7 @@ PARTS = (
         "The runtime study's own measurements at Qwen3.5-4B's shape: transfer, prefill and decoding behind a bank of the "
         "paper's median length.",
         "benchmarks.runtime",
-        65,
+        55,
         cuda="--device cuda",
         cpu="--entries 300 --prefix 100 --tokens 4 --repetitions 1",
     ),
@@ -75,7 +75,7 @@ PARTS = (
         "loss",
         "The objective in chunks beside the whole one, at Qwen3-4B's output layer.",
         "benchmarks.loss",
-        35,
+        25,
         cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 2560 --vocabulary 151936",
         cpu="--device cpu --tokens 64 --whole-tokens 32 --hidden 32 --vocabulary 500",
     ),
@@ -83,7 +83,7 @@ PARTS = (
         "loss, 9B",
         "The same at Qwen3.5-9B's output layer.",
         "benchmarks.loss",
-        35,
+        25,
         cuda="--device cuda --dtype bfloat16 --tokens 32768 --whole-tokens 2048 --hidden 4096 --vocabulary 248320",
         cpu="--device cpu --tokens 32 --whole-tokens 16 --hidden 32 --vocabulary 700",
     ),
@@ -99,7 +99,7 @@ PARTS = (
         "replay",
         "A batch of the crossed replay behind a shared history: time beside whole prompts and without probes, peak memory.",
         "benchmarks.replay",
-        35,
+        25,
         cuda="--device cuda --shapes qwen3-4b-instruct --measured 3 11 19 27 --rounds 2",
         cpu="--hidden 256 --head-dim 32 --layers 3 --prefix 300 --problems 4 --tokens 60 --rounds 1 --no-bars",
     ),
@@ -110,5 +110,14 @@ PARTS = (
         100,
         cuda="--device cuda --tokens 2048",
         cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
+    ),
+    Part(
+        "passes",
+        "What packed sessions and compiled layers could gain: a turn's passes of one, two and four rows, and of one row "
+        "with compiled layers.",
+        "benchmarks.passes",
+        60,
+        cuda="--device cuda",
+        cpu="--tokens 24 --rows 1 2 --rounds 1 --backend eager",
     ),
 )

@@ -18,6 +18,7 @@ MODULES = (
         "stair.stages.training.operations",
     ),
     *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training", "benchmarks.runtime"),
+    *("benchmarks.passes", "benchmarks.replay", "benchmarks.addition"),
 )
 
 

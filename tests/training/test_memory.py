@@ -47,6 +47,23 @@ def test_the_estimate_is_what_tensors_take(
     assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
 
 
+def test_the_native_states_of_a_text_are_held_once(renderer: Renderer) -> None:
+    """The teacher's pass frees a layer's states of the earlier turns when it has the new ones."""
+    model = random_model("qwen3", num_hidden_layers=8, num_key_value_heads=4, head_dim=64, max_position_embeddings=4096)
+    response, known = 300, len(renderer.prompt_ids([], "What is 1 + 2?"))
+    ids = renderer.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
+    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(4)]
+    with student_of(model, "stair", torch.float32) as student:
+        forcing = teacher_forcing(student, renderer, recomputed=8)
+        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
+    turn = Turn(3 * (known + response), known, response, 3 * response)
+    estimate = turn_memory(
+        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=64 * 4 * 2, adapts=False, width=4, flash=False,
+        recomputed=8,
+    )  # fmt: skip
+    assert 0.9 < sum(estimate.values()) / measured < 1.1, (measured, estimate)
+
+
 @pytest.mark.parametrize("recomputed", [0, 4])
 def test_an_adapters_copies_of_a_bf16_model_are_counted(recomputed: int, renderer: Renderer) -> None:
     """Its matrices are FP32, and each projection's input is kept in FP32 for them."""

@@ -57,7 +57,7 @@ def _path_of(config: Config, model: str) -> Finding:
     text += ", because FlashAttention2 is not installed"
     if config.models[model].tiny is not None:
         return Finding("attention", "ok", text)
-    return Finding("attention", "warning", f"{text}; long contexts are slower and take more memory", _INSTALL)
+    return Finding("attention", "warning", f"{text}; decoding reads every row up to the longest one's length", _INSTALL)
 
 
 def architecture_of(config: Config, paths: RunPaths, model: str) -> Architecture | None:

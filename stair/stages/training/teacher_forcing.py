@@ -243,6 +243,7 @@ class _Session:
         if self.native is None:
             return last_hidden(self.model, ids, start)
         cache = self.native.cut(known).growing_cache()
+        self.native = Prefix.empty(self.model)  # frees each layer's earlier states as the pass replaces them
         hidden = last_hidden(self.model, ids, start, cache)
         self.native = self.native.replaced(ids[0].tolist(), cache)
         return hidden
