@@ -42,7 +42,9 @@ Count = Annotated[int, Field(ge=1, le=100_000)]
 """How often something is made, each time by itself."""
 
 Share = Annotated[float, Field(gt=0, le=1)]
-Shards = Annotated[int, Field(ge=1, le=10_000)]
+Shards = Annotated[int, Field(ge=1, le=1000)]
+"""More jobs of one condition keep Snakemake busy for minutes before the first of them starts."""
+
 Layer = Annotated[int, Field(ge=0, lt=1000)]
 Layers = Annotated[tuple[Layer, ...], Field(strict=False, min_length=1), AfterValidator(once)]
 Keys = Annotated[tuple[Key, ...], Field(strict=False), AfterValidator(once)]

@@ -53,7 +53,7 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
         except (_Refused, RuntimeError) as error:
             raise ValueError(f"{archive} cannot be unpacked: {error}") from error
         except _DAMAGE as error:
-            reason = " ".join(str(error).partition(" - method")[0].split())
+            reason = " ".join(str(error).split()).partition(": - method")[0]
             if is_full(error):
                 raise ValueError(f"{archive} cannot be unpacked ({reason}): {MAKE_ROOM}") from error
             raise ValueError(f"{archive} is damaged or no archive ({reason}); copy it again") from error

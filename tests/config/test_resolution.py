@@ -213,7 +213,7 @@ MALFORMED: list[tuple[str, Any, str]] = [
     (
         "evaluation/shards",
         10**9,
-        "'evaluation.shards': input should be less than or equal to 10000 (given: 1000000000)",
+        "'evaluation.shards': input should be less than or equal to 1000 (given: 1000000000)",
     ),
     ("replay/analysis/folds", 1, "'replay.analysis.folds': input should be greater than or equal to 2 (given: 1)"),
     ("evaluation/seed", "", "'evaluation.seed'"),

@@ -29,6 +29,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "undecided at this size"
+    PARTLY_RUN = "partly run"
     NOT_RUN = "not run"
 
 
@@ -64,7 +65,7 @@ def judge(claim: Claim, parts: Sequence[Part]) -> Judged:
     joint, unit = joint_effect(run) if run else (None, "")
     against = [part.name for part in run if _verdict(part.effect, len(run)) is Verdict.FAILS]
     if missing:
-        verdict = Verdict.FAILS if against else Verdict.NOT_RUN
+        verdict = Verdict.FAILS if against else Verdict.PARTLY_RUN if run else Verdict.NOT_RUN
         reason = f"{len(missing)} of {len(parts)} parts: {missing[0]}" if run else missing[0]
     else:
         assert joint is not None
@@ -123,7 +124,7 @@ def _verdict(effect: Effect | Gap, tests: int) -> Verdict:
         return Verdict.NOT_RUN
     interval = effect.interval
     if effect.p_value is None:
-        holds, fails = interval.low > 0.0, _upper_end(interval, tests) < 0.0 or interval.estimate == interval.low == 0.0
+        holds, fails = interval.low > 0.0, _upper_end(interval, tests) < 0.0
     else:
         holds = interval.estimate > 0.0 and effect.p_value < 1.0 - LEVEL
         fails = interval.estimate < 0.0 and effect.p_value * tests < 1.0 - LEVEL

@@ -21,6 +21,7 @@ _CLASSES = {
     ClaimVerdict.HOLDS: "good",
     ClaimVerdict.FAILS: "bad",
     ClaimVerdict.UNDECIDED: "open",
+    ClaimVerdict.PARTLY_RUN: "none",
     ClaimVerdict.NOT_RUN: "none",
 }
 
