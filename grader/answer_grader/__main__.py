@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import sys
 import time
 from pathlib import Path
@@ -28,13 +27,12 @@ def main(arguments: list[str] | None = None) -> int:
         "--accept-choice-text", action="store_true", help="accept a letter that is followed by that option's own text"
     )
     words = parser.parse_args(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # an answer can have half a surrogate pair
     try:
         if words.compare:
             differences = compare_files(words.source, words.target)
             for each in differences:
-                print(f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})")
+                line = f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})"
+                print(line.encode("utf-8", "backslashreplace").decode())  # an answer can have half a surrogate pair
             print(f"{len(differences)} lines differ")
             return 0
         report = grade_file(
