@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from answer_grader import __version__
 from answer_grader.json_lines import compare_files, grade_file
 
 
@@ -19,6 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
         "choices (the options) and finish_reason. A line of the result has id, answer, verdict (correct, wrong, "
         "no_answer, timeout), correct and reason. Malformed lines are reported and skipped; the exit code is then 1.",
     )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     parser.add_argument("source", type=Path, help="responses; or graded lines, with --compare")
     parser.add_argument("target", type=Path, help="the file to write; or other graded lines, with --compare")
     parser.add_argument("--compare", action="store_true", help="list the lines on which two graded files differ")

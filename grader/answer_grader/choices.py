@@ -19,7 +19,7 @@ _NAMED = re.compile(
     r"(?:the )?(?:correct |final |best |right )?(?:answer|option|choice)(?: is)?(?: option| choice)?[ :]+\(?([A-Z])\)?[.,;:]*",
     re.IGNORECASE,
 )
-_SPACE = re.compile(r"\\[,;:! ]|\\(?:quad|qquad|left|right)(?![A-Za-z])|~|\s")
+_SPACE = re.compile(r"\\[,;:! ]|\\(?:quad|qquad|left|right)(?![A-Za-z])|(?<!~)~(?!~)|\s")  # `~~C~~` is struck out
 _PAIRS = (
     *(("(", ")"), ("[", "]"), ("{", "}"), ("\\{", "\\}"), ("$", "$"), ("\\(", "\\)")),
     *(("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'), ("“", "”")),

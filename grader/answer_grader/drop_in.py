@@ -38,17 +38,24 @@ def parse(text: str, *_: object, **__: object) -> list[Parsed]:
     return [Parsed(answer)] if answer and len(answer) <= MAX_ANSWER_CHARACTERS else []
 
 
-def verify(
-    reference: str | list[Parsed], response: str | list[Parsed], *_: object, problem: str | None = None, **__: object
-) -> bool:
+def verify(reference: object, response: object, *_: object, problem: str | None = None, **__: object) -> bool:
     """Whether a response has the reference's answer, in math-verify's order of arguments.
 
-    Both may be texts or results of `parse`. An empty one is never correct. math-verify's further arguments
-    (`float_rounding`, `strict`, `timeout_seconds` and others) are accepted and have no effect.
+    Both may be texts or results of `parse`. Of a list, the first entry counts. A number or another object is taken as its
+    text (`str`). None and an empty one are never correct. math-verify's further arguments (`float_rounding`,
+    `strict`, `timeout_seconds` and others) are accepted and have no effect.
     """
-    sides = [parse(side) if isinstance(side, str) else side for side in (reference, response)]
-    if not all(sides):
+    expected, stated = _parsed(reference), _parsed(response)
+    if expected is None or stated is None:
         return False
     from answer_grader.matching import equivalent
 
-    return equivalent(sides[1][0].text, sides[0][0].text, problem)[0]
+    return equivalent(stated.text, expected.text, problem)[0]
+
+
+def _parsed(side: object) -> Parsed | None:
+    if isinstance(side, list | tuple):
+        side = next(iter(side), None)
+    if side is None or isinstance(side, Parsed):
+        return side
+    return next(iter(parse(str(side))), None)

@@ -1,5 +1,6 @@
 """Grading JSON lines, and comparing two such gradings of the same lines."""
 
+import codecs
 import json
 import os
 from collections import Counter
@@ -59,24 +60,30 @@ def grade_file(
     A line has `id`, `kind` (`math`, `integer`, `choice`), `response` and `reference`, and may have `problem`,
     `choices` (a list) and `finish_reason`; other keys are ignored. The target has `id`, `answer`, `verdict`, `correct`.
     Malformed and empty lines are left out of the target; malformed ones are named in the report. The target appears
-    when it is complete. `progress` is called with the bytes read so far and in total. Raises ValueError where the target
-    is the source, or the source is no file or has no lines.
+    when it is complete; a link stays, and its file is written. `progress` is called with the bytes read so far and in total.
+    Raises ValueError where the target is the source or no file, or the source is no file, has no lines or is UTF-16.
     """
     if source.is_dir() or not source.exists():
         raise ValueError(f"{source} {'is a folder' if source.is_dir() else 'does not exist'}; {_EXPECTED}")
     if target.exists() and target.samefile(source):
         raise ValueError(f"{target} holds the responses; give another file for the verdicts")
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{target} is {'a folder' if target.is_dir() else 'no regular file'}; give a file to write")
+    target = Path(os.path.realpath(target))
     report = FileReport()
     total, read = source.stat().st_size, 0
     lines_of: dict[object, int] = {}
     beside = target.with_name(target.name + ".part")
     # Half a surrogate pair, which JSON allows and UTF-8 does not, stays the escape that it was.
-    with source.open("rb") as lines, beside.open("w", encoding="utf-8", errors="backslashreplace") as output:
-        for batch in _batches(lines):
-            _grade_batch(batch, lines_of, report, output, workers, accept_choice_text)
-            read += sum(len(line) for _, line in batch)
-            if progress:
-                progress(read, total)
+    with source.open("rb") as lines:
+        if lines.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            raise ValueError(f"{source} is UTF-16; save it as UTF-8")
+        with beside.open("w", encoding="utf-8", errors="backslashreplace") as output:
+            for batch in _batches(lines):
+                _grade_batch(batch, lines_of, report, output, workers, accept_choice_text)
+                read += sum(len(line) for _, line in batch)
+                if progress:
+                    progress(read, total)
     if not report.graded and not report.malformed:
         beside.unlink()
         raise ValueError(f"{source} has no lines; {_EXPECTED}")

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from answer_grader import verify
 from answer_grader.answers.grammar import parse_answer
 from answer_grader.answers.requested_format import RequestedFormat
 from answer_grader.answers.types import (
@@ -124,3 +125,16 @@ def test_whether_a_percentage_is_asked_for(problem: str, asks: bool) -> None:
 )
 def test_the_base_that_a_problem_asks_for(problem: str, base: int | None) -> None:
     assert RequestedFormat.from_problem(problem).base == base
+
+
+def test_the_set_of_the_empty_set_is_not_empty() -> None:
+    for left, right, same in (
+        (r"\{\emptyset\}", r"\emptyset", False),
+        (r"\{\emptyset\}", r"\{\}", False),
+        (r"\{\{\}\}", r"\emptyset", False),
+        (r"\{\{\}\}", r"\{\varnothing\}", True),
+        (r"\{\}", r"\varnothing", True),
+        (r"\{\emptyset, \{1\}\}", r"\{\{1\}, \emptyset\}", True),
+        (r"\{\emptyset, \{1\}\}", r"\{\{1\}\}", False),
+    ):
+        assert verify(left, right) is verify(right, left) is same, (left, right)

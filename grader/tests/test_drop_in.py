@@ -1,5 +1,7 @@
 """`grade`'s verdicts, and `parse` and `verify` in the shape of math-verify."""
 
+from fractions import Fraction
+
 import pytest
 
 from answer_grader import Outcome, grade, parse, verify
@@ -41,3 +43,22 @@ def test_further_arguments_of_math_verify_are_ignored() -> None:
 def test_the_problem_settles_what_the_form_leaves_open() -> None:
     assert not verify("5", r"\boxed{500\%}", problem="What percent?")
     assert verify("5", r"\boxed{5\%}", problem="What percent?")
+
+
+@pytest.mark.parametrize(
+    ("gold", "answer", "same"),
+    [
+        (parse("42"), [42], True),
+        (1, "1", True),
+        ("1", 1, True),
+        (parse("0.5"), Fraction(1, 2), True),
+        (parse("42")[0], (42.0,), True),
+        (1, "2", False),
+        ("1", [2], False),
+        (r"\emptyset", None, False),
+        (None, None, False),
+        ([], 1, False),
+    ],
+)
+def test_numbers_and_lists_are_taken_as_their_text(gold: object, answer: object, same: bool) -> None:
+    assert verify(gold, answer) is same

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from answer_grader import grade
 from answer_grader.expressions.equality import equal
 from answer_grader.expressions.nodes import Negative, Node, Number, Power, Product, Quotient, Sum, Symbol
 
@@ -88,3 +89,53 @@ def test_what_is_undefined_or_too_large_is_not_equal_and_ends(node: Node) -> Non
     started = time.process_time()
     assert not equal(node, Sum((X, Y, Z)))
     assert time.process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [
+        ("|x-5|", "5-x"),
+        (r"\sqrt{x^2-10x+25}", "5-x"),
+        ("(x^2-10x+25)^{1/2}", "5-x"),
+        ("|x-5|+|x+5|", "10"),
+        ("|x-100|+|x-101|", "|2x-201|"),
+        (r"|x-\sqrt{2}|+|x-\sqrt{3}|", r"|2x-\sqrt{2}-\sqrt{3}|"),
+        ("|x-y-5|", "y+5-x"),
+        ("|e^x-100000|", "100000-e^x"),
+        (r"\max(x,5)", "5"),
+        (r"\max(x,10^8)", "10^8"),
+        (r"\min(x,20)", "x"),
+        (r"\lfloor x+0.01\rfloor", r"\lfloor x\rfloor"),
+        (r"\lfloor x\rfloor+1", r"\lceil x\rceil"),
+        ("0^{x^2}", "0"),
+        ("y=|x-5|", "y=5-x"),
+        ("y>|x-5|", "y>5-x"),
+        ("|x-5|<3", "5-x<3"),
+    ],
+)
+def test_a_kink_or_jump_at_a_large_value_is_seen(answer: str, reference: str) -> None:
+    assert not grade(rf"\boxed{{{answer}}}", reference)
+    assert not grade(rf"\boxed{{{reference}}}", answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [
+        (r"\sqrt{x^2}", "|x|"),
+        ("|x-5|", "|5-x|"),
+        (r"\sqrt{x^2-10x+25}", "|x-5|"),
+        (r"\max(x,5)", r"\frac{x+5+|x-5|}{2}"),
+        (r"\lceil x\rceil", r"-\lfloor -x\rfloor"),
+        (r"\lfloor x+5\rfloor", r"\lfloor x\rfloor+5"),
+        (r"\sqrt{x^6+1}-x^3", r"\frac{1}{\sqrt{x^6+1}+x^3}"),
+        (r"\ln|x-5|-\ln|x+5|", r"\ln\left|\frac{x-5}{x+5}\right|"),
+        (r"\sqrt{ab}", r"\sqrt{a}\sqrt{b}"),
+        ("2y=|2x-10|", "y=|x-5|"),
+        (r"\frac{y}{\sqrt{x}}=2", r"y=2\sqrt{x}"),
+        ("y>|x-5|", "|5-x|<y"),
+        ("|x-5|<3", "2<x<8"),
+    ],
+)
+def test_equal_functions_with_kinks_stay_equal(answer: str, reference: str) -> None:
+    assert grade(rf"\boxed{{{answer}}}", reference)
+    assert grade(rf"\boxed{{{reference}}}", answer)

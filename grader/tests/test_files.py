@@ -1,12 +1,14 @@
 """Scoring JSON lines and comparing scored files."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from answer_grader import __version__
 from answer_grader.answer_forms import AnswerForms
 from answer_grader.json_lines import Difference, compare_files, grade_file
 
@@ -211,3 +213,31 @@ def test_a_number_of_processes_that_cannot_be_is_named(number: str) -> None:
     done = run("a", "b", f"--workers={number}")
     assert done.returncode == 2
     assert f"argument --workers: expected a number of processes, 1 or more, found '{number}'" in done.stderr
+
+
+def test_a_target_that_is_no_file_stays_and_a_link_keeps_its_file(tmp_path: Path) -> None:
+    source = write(tmp_path / "in", [GOOD])
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to pipe").symlink_to("pipe")
+    for name, reason in (("pipe", "no regular file"), ("to pipe", "no regular file"), (".", "a folder")):
+        done = run(str(source), str(tmp_path / name))
+        assert done.returncode == 2
+        assert done.stderr == f"answer-grader: error: {tmp_path / name} is {reason}; give a file to write\n"
+    assert (tmp_path / "pipe").is_fifo()
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("folder/out")
+    for _ in range(2):
+        grade_file(source, tmp_path / "link", workers=0)
+        assert (tmp_path / "link").is_symlink()
+        assert '"correct"' in (tmp_path / "folder" / "out").read_text()
+
+
+def test_utf_16_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text(json.dumps(GOOD), encoding="utf-16")
+    with pytest.raises(ValueError, match="in is UTF-16; save it as UTF-8"):
+        grade_file(tmp_path / "in", tmp_path / "out")
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_the_version_is_printed() -> None:
+    assert run("--version").stdout == f"answer-grader {__version__}\n"

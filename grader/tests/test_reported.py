@@ -126,3 +126,20 @@ def test_accepted(answer: str, kind: str, reference: str) -> None:
 @pytest.mark.parametrize(("answer", "kind", "reference"), cases(REFUSED))
 def test_refused(answer: str, kind: str, reference: str) -> None:
     assert not grade(rf"\boxed{{{answer}}}", reference, kind).correct  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["math", "integer"])
+def test_ish_and_struck_out_values_are_no_answers(kind: str) -> None:
+    for answer in (r"7\text{ish}", "7ish", r"7\text{-ish}", "~~7~~", "x = ~~7~~", "**~~7~~**"):
+        assert not grade(rf"\boxed{{{answer}}}", "7", kind), answer
+    for answer in (r"7\text{ fish}", "7~", "~7~", r"7~~\text{apples}", "$~~7~~$"):
+        assert grade(rf"\boxed{{{answer}}}", "7", kind), answer
+
+
+def test_a_struck_out_letter_is_none() -> None:
+    problem = "Which? (A) $1$ (B) $2$ (C) $3$ (D) $4$"
+    for answer in ("~~C~~", "~~Option C~~", r"\text{~~C~~}"):
+        assert not grade(rf"\boxed{{{answer}}}", "C", "choice"), answer
+        assert not grade(rf"\boxed{{{answer}}}", "C", problem=problem), answer
+    for answer in ("~C~", r"\text{Option~C}"):
+        assert grade(rf"\boxed{{{answer}}}", "C", "choice"), answer

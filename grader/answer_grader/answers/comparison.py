@@ -128,8 +128,8 @@ class Comparison:
             return self._tuple_without_brackets(answer, reference)
         answers, references = items_of(answer, AnswerList, FiniteSet), items_of(reference, AnswerList, FiniteSet)
         if sets:
-            if _holds_sets(answers) != _holds_sets(references):
-                return False
+            if NamedSet("empty") in (answer, reference) or _holds_sets(answers) != _holds_sets(references):
+                return False  # the set of the empty set has an item
             return self._match(self._distinct(answers), self._distinct(references))
         if isinstance(answer, AnswerList) and len(references) == 1 and answer.joiner is Joiner.OR:
             return all(self.same(each, references[0]) for each in answers)

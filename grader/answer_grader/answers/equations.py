@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 
 from answer_grader.answers.types import Quantity, Relation
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
-from answer_grader.expressions.equality import points, same_value
+from answer_grader.expressions.equality import further_points, near_value, points, real_values, same_value
 from answer_grader.expressions.evaluator import Evaluator
-from answer_grader.expressions.nodes import Negative, Node, Sum, symbols
+from answer_grader.expressions.nodes import Negative, Node, Number, Sum, Symbol, replaced, symbols
 
 _SUFFICIENT_AGREEMENTS = 5
-_PLACES = tuple(Fraction(place, 3) for place in (-7, -1, 1, 4))
+_PLACES = tuple(Fraction(place, 3) for place in (-7, -1, 1, 4, 4_000))
 _FLIPPED = {"<": ">", ">": "<", "le": "ge", "ge": "le", "=": "=", "ne": "ne"}
 
 
@@ -71,14 +71,23 @@ def _constant_multiple(one: Node, other: Node, names: Sequence[str], arithmetic:
         multiple = ratio
         agreements += 1
         if agreements == _SUFFICIENT_AGREEMENTS:
-            return multiple
-    return None
+            break
+    if multiple is None or agreements < _SUFFICIENT_AGREEMENTS:
+        return None
+    further = real_values(one, other, further_points(one, other, arithmetic), arithmetic)
+    proportional = all(near_value(left, arithmetic.multiply(multiple, right), arithmetic) for left, right in further)
+    return multiple if proportional else None
 
 
 def _same_root(one: Node, other: Node, name: str, names: Sequence[str], arithmetic: Arithmetic) -> bool:
-    for point in islice(points(names), _SUFFICIENT_AGREEMENTS):
+    first = islice(points(names), _SUFFICIENT_AGREEMENTS)
+    left, right = (replaced(node, Symbol(name), Number(Fraction(0))) for node in (one, other))
+    for index, point in enumerate(chain(first, further_points(left, right, arithmetic))):
         roots = [_linear_root(node, name, point, arithmetic) for node in (one, other)]
-        if roots[0] is None or roots[1] is None or not same_value(roots[0], roots[1], arithmetic):
+        if roots[0] is None or roots[1] is None:
+            if index < _SUFFICIENT_AGREEMENTS:
+                return False
+        elif not near_value(roots[0], roots[1], arithmetic):
             return False
     return True
 
@@ -87,7 +96,7 @@ def _linear_root(node: Node, name: str, point: dict[str, Fraction], arithmetic: 
     """The root in one variable, if the expression is linear in it at this point."""
     try:
         values = [Evaluator({**point, name: place}, arithmetic=arithmetic).value(node) for place in _PLACES]
-    except Undefined:
+    except (TooComplex, Undefined):
         return None
     rises = [arithmetic.add(high, -low) for low, high in pairwise(values)]
     slopes = [arithmetic.divide(rise, high - low) for rise, (low, high) in zip(rises, pairwise(_PLACES), strict=True)]

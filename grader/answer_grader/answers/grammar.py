@@ -208,7 +208,7 @@ _HALF_LINES |= {"_<0": r"(-\infty,0)", "_ge0": r"[0,\infty)", "_le0": r"(-\infty
 
 def _named_set(tokens: list[Token]) -> Answer | None:
     text = text_of(tokens).replace(" ", "")
-    if text in ("\\emptyset", "\\{\\}", "\\{\\emptyset\\}"):
+    if text in ("\\emptyset", "\\{\\}"):
         return NamedSet("empty")
     if tokens[0].is_command("mathbb") and len(tokens) >= 4 and tokens[2].text in ("R", "Z", "N", "Q", "C"):
         name, rest = tokens[2].text, tokens[4:]

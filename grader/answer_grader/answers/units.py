@@ -146,7 +146,7 @@ _NO_UNIT = _words(
     "or and to more less least most at than over under above below between from through until if when where for "
     "with plus minus times divided squared cubed factorial is are was equals am pm base mod either "
     "but maybe possibly probably presumably perhaps likely unless left right true unlikely unknown about approximately "
-    "approx roughly guess uncertain "
+    "approx roughly guess uncertain ish "
     "negative point root pi infinity lakh crore mil bn"
 )
 

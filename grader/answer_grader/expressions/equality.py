@@ -2,23 +2,27 @@
 
 Constants are compared by their values, exactly where they are rational and in 130 digits otherwise (mpmath). Expressions with
 variables are compared at rational points, in the same way: two different ones of the size of an answer do not agree at several
-such points. Unlike simplification, this always ends.
+such points. Functions with kinks or jumps (`|x - 5|`) do, so further points lie at all scales and beside the kinks. Unlike
+simplification, this always ends.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import combinations_with_replacement, pairwise
 from typing import TypeVar
 
 from answer_grader.bounds import TooComplex
 from answer_grader.expressions.arithmetic import Arithmetic, Undefined, Value
 from answer_grader.expressions.evaluator import Evaluator
 from answer_grader.expressions.nodes import (
+    Call,
     Constant,
     Negative,
     Node,
     Number,
+    Power,
     Product,
     Series,
     Sum,
@@ -35,6 +39,14 @@ _FIRST_POINTS = 7
 _SUFFICIENT_AGREEMENTS = 4
 _MOST_OPERANDS = 30
 _MOST_COMPARISONS = 1_000
+
+_WITH_KINKS = frozenset({"abs", "max", "min", "floor", "ceil", "sgn"})
+_SCALES = tuple(Fraction(137, 100) * Fraction(10) ** exponent for exponent in range(-3, 7))
+_BESIDE = Fraction(1, 1_000)
+_NEAR = Fraction(1, 10**30)
+"""At large values, the rounding of terms that cancel reaches further; beside a kink, functions differ by much more."""
+_MOST_KINKS = 12
+_LARGEST_KINK = 10**12
 
 
 def equal(left: Node, right: Node, *, degree_is_one: bool = False) -> bool:
@@ -62,6 +74,16 @@ def same_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
     return bool(arithmetic.add(left, -right) == 0)
 
 
+def near_value(left: Value, right: Value, arithmetic: Arithmetic) -> bool:
+    """Whether two values at a further point are the same up to the rounding that large terms leave."""
+    if same_value(left, right, arithmetic):
+        return True
+    if isinstance(left, Fraction) and isinstance(right, Fraction):
+        return False
+    left, right = arithmetic.inexact(left), arithmetic.inexact(right)
+    return bool(abs(left - right) <= arithmetic.inexact(_NEAR) * max(abs(left), abs(right)))
+
+
 def points(names: Iterable[str], integers: frozenset[str] = frozenset()) -> Iterable[dict[str, Fraction]]:
     """Rational points that depend on the names only: positive, of mixed signs, small, negative.
 
@@ -80,6 +102,84 @@ def points(names: Iterable[str], integers: frozenset[str] = frozenset()) -> Iter
             negative = index % 4 == 3 or (index % 4 == 1 and digest[2] % 2)
             point[name] = -value if negative else value
         yield point
+
+
+def further_points(
+    left: Node, right: Node, arithmetic: Arithmetic, integers: frozenset[str] = frozenset()
+) -> Iterable[dict[str, Fraction]]:
+    """Points at which functions with kinks or jumps differ that agree at small points; none for other functions.
+
+    Each variable takes values of all scales, the values at which a kink may lie, and those beside and between them.
+    """
+    if not (_has_kinks(left) or _has_kinks(right)):
+        return
+    kinks = _possible_kinks(left, right, arithmetic)
+    kinks = sorted({*kinks, *(-kink for kink in kinks)})
+    values = [*_SCALES, *(-scale for scale in _SCALES), *((low + high) / 2 for low, high in pairwise(kinks))]
+    for kink in kinks:
+        values += [kink, kink - _BESIDE, kink + _BESIDE]
+    names = sorted(symbols(left) | symbols(right))
+    others = list(points(names, integers))
+    for index, value in enumerate(values):
+        for name in names:
+            is_integer = name in integers or name.startswith("#")
+            yield others[index % _POINTS] | {name: Fraction(1 + abs(round(value))) if is_integer else value}
+
+
+def real_values(
+    left: Node,
+    right: Node,
+    at: Iterable[dict[str, Fraction]],
+    arithmetic: Arithmetic,
+    degree_is_one: bool = False,
+) -> Iterable[tuple[Value, Value]]:
+    """The values of both at those points at which both are real and can be computed."""
+    for point in at:
+        evaluator = Evaluator(point, degree_is_one, arithmetic)
+        arithmetic.met_complex = False
+        try:
+            values = evaluator.value(left), evaluator.value(right)
+        except (TooComplex, Undefined):
+            continue
+        if not arithmetic.met_complex:
+            yield values
+
+
+def _has_kinks(node: Node) -> bool:
+    """Whether it has a function that is not analytic everywhere: `|x|`, a root, a power of zero."""
+    match node:
+        case Call(function, _) if function in _WITH_KINKS and symbols(node):
+            return True
+        case Power(base, exponent) if symbols(base) and not symbols(exponent):
+            if not (isinstance(exponent, Number) and exponent.value.denominator == 1):
+                return True
+        case Power(Number(value), exponent) if value == 0 and symbols(exponent):
+            return True
+    return any(map(_has_kinks, children(node)))
+
+
+def _possible_kinks(left: Node, right: Node, arithmetic: Arithmetic) -> list[Fraction]:
+    """Zero, the constants of both, and what two of them make by the four operations; without signs."""
+    constants = dict.fromkeys([*_constants(left, arithmetic), *_constants(right, arithmetic)])
+    kinks = dict.fromkeys([Fraction(0), *constants])
+    pairs = list(combinations_with_replacement(list(constants)[:_MOST_KINKS], 2))
+    kinks |= dict.fromkeys(value for one, other in pairs for value in (one + other, abs(one - other)))
+    kinks |= dict.fromkeys(value for one, other in pairs for value in (one / other, other / one, one * other))
+    return list(kinks)[:_MOST_KINKS]
+
+
+def _constants(node: Node, arithmetic: Arithmetic) -> list[Fraction]:
+    """The magnitudes, to six decimals, of the largest subexpressions without variables."""
+    if symbols(node):
+        return [value for child in children(node) for value in _constants(child, arithmetic)]
+    try:
+        value = Evaluator(arithmetic=arithmetic).value(node)
+    except (TooComplex, Undefined):
+        return []
+    if arithmetic.is_complex(value) or abs(value) > _LARGEST_KINK:
+        return []
+    rational = abs(value if isinstance(value, Fraction) else Fraction(int(value * 10**6), 10**6))
+    return [rational] if rational else []
 
 
 @dataclass
@@ -110,7 +210,8 @@ class _Comparison:
         """Compares where both are real, or everywhere if too few such points exist or the expressions have an i."""
         everywhere = contains(left, Constant("i")) or contains(right, Constant("i"))
         agreements = complex_agreements = complex_differences = 0
-        for index, point in enumerate(points(names, _integer_names(left) | _integer_names(right))):
+        integers = _integer_names(left) | _integer_names(right)
+        for index, point in enumerate(points(names, integers)):
             evaluator = Evaluator(point, self.degree_is_one, self.arithmetic)
             self.arithmetic.met_complex = False
             try:
@@ -127,12 +228,16 @@ class _Comparison:
             else:
                 complex_differences += 1
             if index >= _FIRST_POINTS and agreements >= _SUFFICIENT_AGREEMENTS:
-                return True
+                break
         if not agreements + complex_agreements + complex_differences:
             raise Undefined("no value at any point")
-        return agreements + complex_agreements >= _SUFFICIENT_AGREEMENTS and (
-            agreements >= _SUFFICIENT_AGREEMENTS or complex_differences == 0
-        )
+        if agreements + complex_agreements < _SUFFICIENT_AGREEMENTS:
+            return False
+        if agreements < _SUFFICIENT_AGREEMENTS and complex_differences:
+            return False
+        further = further_points(left, right, self.arithmetic, integers)
+        pairs = real_values(left, right, further, self.arithmetic, self.degree_is_one)
+        return all(near_value(*values, self.arithmetic) for values in pairs)
 
     def _same_structure(self, left: Node, right: Node) -> bool:
         """The same operations on equal operands; the operands of sums and products in any order."""

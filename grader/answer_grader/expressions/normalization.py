@@ -38,6 +38,7 @@ SWITCHES = (
 COLOURS = r"\\(?:(?:text)?color|colorbox|fcolorbox\s*\{[^{}]*\})\s*\{[^{}]*\}"
 _LEADING = re.compile(r"\\(?:to|therefore|implies|(?:long|Long)?rightarrow|Rightarrow)(?![A-Za-z])")
 _EMPHASIS = re.compile(r"(\*{1,3}|__|`+)([^*_`]+)\1")
+_STRUCK_OUT = re.compile(r"(^|=)\s*~~([^~]+)~~\s*$")
 _CHOSEN_FROM = re.compile(
     r"(?<![\w\\}])C\s*(?:\(\s*(?P<n1>\d{1,6})\s*,\s*(?P<k1>\d{1,6})\s*\)|"
     r"_\s*(?:\{(?P<n2>\d{1,6})\}|(?P<n3>\d))\s*\^\s*(?:\{(?P<k2>\d{1,6})\}|(?P<k3>\d))|"
@@ -144,7 +145,8 @@ _FIRST, _LAST = (
 
 def normalize(text: str) -> str:
     """The same answer with one spelling for each construct."""
-    text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(without_marks(text)).strip())
+    text = _STRUCK_OUT.sub(r"\1\\text{not }\2", without_marks(text))
+    text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(text).strip())
     text = _drop_delimiters(text).strip()
     text = re.sub(r"\s*\\checkmark\s*$", "", _LEADING.sub("", text, count=1) if _LEADING.match(text) else text)
     for pattern, replacement in _FIRST:
