@@ -33,8 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
         if words.compare:
             differences = compare_files(words.source, words.target)
             for each in differences:
-                line = f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})"
-                print(line.encode("utf-8", "backslashreplace").decode())  # an answer can have half a surrogate pair
+                shown = f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})"
+                print(shown.encode("utf-8", "backslashreplace").decode())  # an answer can have half a surrogate pair
             print(f"{len(differences)} lines differ")
             return 0
         report = grade_file(
