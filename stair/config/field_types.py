@@ -28,7 +28,8 @@ def labels_differ(items: Mapping[str, Any]) -> Mapping[str, Any]:
     return items
 
 
-Key = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+NAME = r"^[a-z0-9][a-z0-9_.-]*$"
+Key = Annotated[str, Field(pattern=NAME)]
 """A key that names files: lower case letters, digits, dot, dash, underscore."""
 
 

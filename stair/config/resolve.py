@@ -11,6 +11,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from stair.config.field_types import NAME
 from stair.config.model import Config
 from stair.config.names import Select, reject_null_entries, selected, selection
 
@@ -129,6 +130,10 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     for layer in layers:
         values = merge(values, layer)
     values["run"] = Path(run).stem
+    if not re.fullmatch(NAME, values["run"]):
+        raise ConfigError(
+            f"{run}: the file's name is that of the run and of its folder; use lower-case letters, digits, '_', '.' and '-' only"
+        )
     source = f"the configuration of run '{values['run']}'"
     try:
         for layer in layers:

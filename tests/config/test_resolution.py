@@ -117,6 +117,13 @@ def test_anchors_and_merge_keys_work(project: Path) -> None:
     assert (second.rollout_sampling.top_p, second.thinking, second.dtype) == (0.9, False, "float32")
 
 
+def test_an_overlay_whose_name_cannot_be_that_of_a_run_is_refused(project: Path, tmp_path: Path) -> None:
+    path = tmp_path / "My run.yaml"
+    path.write_text("extends: smoke\n")
+    with pytest.raises(ConfigError, match=r"My run\.yaml: the file's name is that of the run"):
+        resolve(project, {"run": str(path)})
+
+
 def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path) -> None:
     path = tmp_path / "my-own.yaml"
     path.write_text("extends: tiny\nnote: mine\n")
