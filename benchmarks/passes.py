@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from functools import partial
 
 from benchmarks.figures import Figures
 from benchmarks.models import SHAPES, controlled_layers
@@ -62,7 +63,7 @@ def main() -> None:
     def measure(rows: int, compiled: bool) -> None:
         kind = f"{rows} rows" if rows > 1 else "one row" + (", compiled layers" if compiled else "")
         for name, work in (("teacher", teacher), ("student", student)):
-            first, least = seconds(lambda work=work: work(rows), chosen.rounds, chosen.device)  # type: ignore[misc]
+            first, least = seconds(partial(work, rows), chosen.rounds, chosen.device)
             rate = rows * chosen.tokens / least
             one.setdefault(name, rate)
             where = f"{shape}, {chosen.tokens:,} tokens, {kind}: {name}"

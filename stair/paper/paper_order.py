@@ -27,7 +27,7 @@ def shown(config: Config) -> list[Shown]:
     """Every table and figure of a run: first the paper's in its order, then all others."""
     tables, figures = every_table(config), every_figure(config)
     order = list(ARTIFACTS)
-    # A table of a model that is not the paper's has the place of the last one of the paper's models.
+    # A table of another model than the paper's comes after those of the paper's models.
     models = [name for name in tables if name not in order and name.startswith(("history_", "turns_"))]
     ranks = {name: order.index(f"{name.partition('_')[0]}_qwen3.5-9b") for name in models}
     ranks |= {name: rank for rank, name in enumerate(order)}

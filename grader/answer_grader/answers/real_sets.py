@@ -189,7 +189,7 @@ def _is_condition(answer: Answer) -> bool:
 
 
 def _constants(answer: Answer) -> Iterator[Answer]:
-    """The numbers that stand in a region."""
+    """The numbers in a region."""
     if isinstance(answer, Quantity) and not symbols(answer.value):
         yield answer
     for part in parts_of(answer):

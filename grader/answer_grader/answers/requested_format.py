@@ -144,7 +144,7 @@ class RequestedFormat:
         r"\bcentre\b|\(\s*\w\s*,\s*\w\s*\)"
     )
     wants_point = _Asks(r"ordered pair|coordinates|point of intersection|midpoint|\bvertex\b")
-    """A pair is asked for that can be no interval."""
+    """The problem asks for a pair, which cannot be an interval."""
     wants_percent = _Asks(_PERCENT)
     wants_plain_number = _Asks(
         r"probability|as a (?:common |simplified |reduced )?(?:fraction|decimal)|proportion|ratio", unless=_PERCENT

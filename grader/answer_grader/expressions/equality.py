@@ -268,7 +268,7 @@ def same_in_some_order(left: Sequence[_Item], right: Sequence[_Item], same: Call
 
 
 def _integer_names(node: Node) -> frozenset[str]:
-    """The variables that stand for integers: in the bounds of a series, and indices."""
+    """The integer variables: those in the bounds of a series, and indices."""
     own = symbols(node.first) | symbols(node.last) if isinstance(node, Series) else frozenset()
     return own.union(*map(_integer_names, children(node)))
 

@@ -48,9 +48,11 @@ class Part:
     """Computes the effect with its interval; None where there is a gap."""
 
     @classmethod
-    def of(cls, name: str, unit: str, ratio: Ratio | Gap, measure: Callable[[Ratio], Effect | Gap]) -> Part:
-        """The part of one ratio."""
-        return cls(name, unit, ratio) if isinstance(ratio, Gap) else cls(name, unit, (ratio,), partial(measure, ratio))
+    def of(cls, name: str, unit: str, ratio: Ratio | Gap, measure: Callable[..., Effect | Gap], *more: str) -> Part:
+        """The part of one ratio, which `measure` gets before `more`."""
+        if isinstance(ratio, Gap):
+            return cls(name, unit, ratio)
+        return cls(name, unit, (ratio,), partial(measure, ratio, *more))
 
     @cached_property
     def effect(self) -> Effect | Gap:
@@ -218,8 +220,7 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     for group in test.groups:
         ratio = absent or conditional_ratio(evidence.responses, pooled, group, test.greater, test.less)
         name = f"pooled, {MEAN}, {group}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
-        names = (group, test.greater, test.less)
-        yield Part.of(name, "pp", ratio, lambda ratio, names=names: conditional_effect(ratio, *names))  # type: ignore[misc]
+        yield Part.of(name, "pp", ratio, conditional_effect, group, test.greater, test.less)
 
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
