@@ -1,6 +1,6 @@
 """Any damaged or removed file of a finished run: the same command gives the same bytes, or one line with a remedy that works.
 
-One file of each path pattern is damaged, all of them together. With `ALL=1` each is damaged by itself too, which takes hours.
+All files are damaged together. With `ALL=1` one file of each kind is damaged by itself too, which takes hours.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ from tests.workflow.conftest import RESULTS, contents, environment, run_in
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 
 _RUN = Path("results/smoke")
-_SAMPLE = {("garbage", ".snakemake/metadata"), ("garbage", "work/start.json"), ("flipped", "tables/intervals.md")}
+_SAMPLE = {("garbage", ".snakemake"), ("garbage", "work/start.json"), ("flipped", "tables/intervals.md")}
 
 
 def flip(path: Path) -> None:
@@ -43,20 +44,44 @@ def garbage(path: Path) -> None:
     path.write_bytes(random.Random(path.name).randbytes(200))
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {"flipped": flip, "garbage": garbage, "removed": Path.unlink}
+def cut(path: Path) -> None:
+    """Half of it, as a disk loses the rest: the file keeps its time."""
+    before = path.stat()
+    os.truncate(path, before.st_size // 2)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def pattern(path: Path) -> str:
-    """A file's path without the names that only number it."""
-    if ".snakemake" in path.parts:
-        return path.parent.as_posix()
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "flipped": flip,
+    "garbage": garbage,
+    "removed": Path.unlink,
+    "cut": cut,
+    "emptied": empty,
+}
+
+
+def kind(path: Path) -> str:
+    """A file's path without the names that only number it, or that name one of many files made and read alike."""
+    if path.parts[0] in (".snakemake", "logs"):
+        return path.parts[0]
+    if path.parts[0] in ("tables", "figures"):
+        return f"{path.parts[0]}/*{''.join(path.suffixes)}"
+    if path.parts[0] == "work" and {"timings", "progress", "log"} & set(path.parts):
+        return f"work/{path.parts[1]}"
     return re.sub(r"p[0-9a-f]{15}|\d+", "*", path.as_posix())
 
 
+def every_file(folder: Path) -> list[Path]:
+    return [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
 def files(folder: Path) -> dict[str, Path]:
-    """The first file of each path pattern."""
-    found = (path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file())
-    return {pattern(path): path for path in reversed(list(found))}
+    """The first file of each kind."""
+    return {kind(path): path for path in reversed(every_file(folder))}
 
 
 def mend(folder: Path, line: str) -> None:
@@ -96,16 +121,15 @@ def sealed_files(folder: Path) -> dict[str, set[str]]:
 
 
 def test_exactly_the_damaged_files_are_named(undisturbed: Path, tmp_path: Path) -> None:
-    """One file of each path pattern of outputs, then of measurements, then of manifests."""
+    """All outputs, then all measurements, then all manifests."""
     folder = shutil.copytree(undisturbed, tmp_path / "smoke", symlinks=True)
     for sealed in sealed_files(undisturbed).values():
-        chosen = {path.as_posix() for path in files(undisturbed).values()} & sealed
-        for name in chosen:
+        for name in sealed:
             flip(folder / name)
-        assert {each.what for output in verified(folder) for each in output.differences} == chosen != set()
-        for name in chosen:
+        assert {each.what for output in verified(folder) for each in output.differences} == sealed != set()
+        for name in sealed:
             shutil.copy2(undisturbed / name, folder / name)
-    manifests = {pattern(path.relative_to(folder)): path for path in manifest_files(folder)}.values()
+    manifests = list(manifest_files(folder))
     for path in manifests:
         flip(path)
     named = {each.text.split()[0] for output in verified(folder) for each in output.differences}
@@ -118,12 +142,12 @@ def verified(folder: Path) -> list[Output]:
     return verification.outputs
 
 
-@pytest.mark.parametrize("how", DAMAGES)
+@pytest.mark.parametrize("how", ["flipped", "garbage", "removed"])
 def test_files_that_are_no_results_can_all_be_lost(undisturbed: Path, tmp_path: Path, how: str) -> None:
-    """One file of each path pattern below work/, logs/ and .snakemake, all together, and the resolved configuration."""
+    """Every file below work/, logs/ and .snakemake, all together, and the resolved configuration."""
     folder, kept = tmp_path / "run", set[str]().union(*sealed_files(undisturbed).values())
     shutil.copytree(undisturbed, folder / _RUN, symlinks=True)
-    for path in files(undisturbed).values():
+    for path in every_file(undisturbed):
         if path.as_posix() not in kept and SUFFIX not in path.name:
             DAMAGES[how](folder / _RUN / path)
     told = outcome(folder, contents(undisturbed, *RESULTS))
@@ -131,8 +155,14 @@ def test_files_that_are_no_results_can_all_be_lost(undisturbed: Path, tmp_path: 
 
 
 def cases(folder: Path) -> Iterator[tuple[Path, str]]:
-    for name, path in files(folder).items():
-        yield from ((path, how) for how in DAMAGES if "ALL" in os.environ or (how, name) in _SAMPLE)
+    """The sample; with `ALL=1` one file of each kind: removed, flipped, and damaged in one of the other ways by turns."""
+    found = files(folder)
+    if "ALL" not in os.environ:
+        yield from ((found[kind], how) for how, kind in _SAMPLE)
+        return
+    others = cycle(("garbage", "cut", "emptied"))
+    for path in found.values():
+        yield from ((path, how) for how in ("removed", "flipped", next(others)))
 
 
 @pytest.mark.timeout(0)
