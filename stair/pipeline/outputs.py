@@ -65,19 +65,24 @@ def _beside(path: Path, folder: Path) -> Output:
         manifest = read_manifest(path)
     except PermissionError:
         denied = name if os.access(path.parent, os.X_OK) else own
-        return _damaged(own, folder, denied, f"{denied} cannot be read; check its permissions")
+        return _damaged(path, folder, f"{denied} cannot be read; check its permissions", denied)
     except (OSError, ValueError) as error:
-        return _damaged(own, folder, "", f"{name} is damaged ({type(error).__name__})")
+        return _damaged(path, folder, f"{name} is damaged ({type(error).__name__})")
     if not f"{next(iter(manifest.files))}/".startswith(f"{own}/"):
-        return _damaged(own, folder, "", f"{name} is that of {manifest.title}")
+        return _damaged(path, folder, f"{name} is that of {manifest.title}")
     return Output(own, tuple(manifest.files), manifest, list(manifest.inputs))
 
 
-def _damaged(own: str, folder: Path, denied: str, text: str) -> Output:
-    """An output with a damaged manifest. Its first file is deleted to make it again, unless permissions are the fault."""
+def _damaged(path: Path, folder: Path, text: str, denied: str = "") -> Output:
+    """An output with a damaged manifest. Its first file and the manifest are unsound, unless permissions are the fault.
+
+    Without its manifest, a deleted file that no job needs any more is no output.
+    """
+    own = name_in_run(owner_of(path), folder)
     below = sorted(name_in_run(file, folder) for file in (folder / own).rglob("*") if file.is_file())
     files = [name for name in below if not name.endswith(f"/{SUFFIX}")] or [own]
-    return Output(own, tuple(files), None, [], differences=[Difference(Kind.DAMAGED, denied or files[0], text)])
+    unsound = [denied] if denied else [files[0], name_in_run(path, folder)]
+    return Output(own, tuple(files), None, [], differences=[Difference(Kind.DAMAGED, name, text) for name in unsound])
 
 
 def _without_manifest(folder: Path, known: set[str]) -> Iterator[Output]:

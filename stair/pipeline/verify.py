@@ -115,7 +115,7 @@ class Verification:
         for output in self.outputs:
             for each in output.differences:
                 source = self.by_file.get(each.what, output)
-                if source is output or source.state == "ok":
+                if (source is output or source.state == "ok") and each.text not in output.own_reasons:
                     output.own_reasons.append(each.text)
             sources = {self.by_file[name]: name for name in output.inputs if name in self.by_file}
             unsound = [f"its input {name} is {one.state}" for one, name in sources.items() if one.state != "ok"]
