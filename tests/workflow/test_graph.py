@@ -127,7 +127,7 @@ DELETED: list[tuple[str, set[str]]] = [
     ("tables/intervals.html", {"table intervals", *REPORTED}),
     ("tables/continuous_summary.md", {"table continuous_summary", *TEXT}),
     ("figures/overview.png", {"figure overview", *REPORTED}),
-    ("figures/method.pdf", {"diagram method", *END}),
+    ("figures/method.pdf", {"figure method", *END}),
     ("comparison.md", {"comparison", *END}),
     ("claims.csv", {"claims", *END}),
     ("provenance.json", END),
