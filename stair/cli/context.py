@@ -72,7 +72,7 @@ def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: s
     if by_hand and not inputs:
         inputs = inputs_of(config, paths, rule, wildcards)
     files = [paths.folder / file for file in inputs or ()]
-    check_inputs(config, paths, " ".join((rule, *wildcards.values())), files)
+    check_inputs(config, paths, files)
     return OpenJob(config, paths, rule, wildcards, files)
 
 

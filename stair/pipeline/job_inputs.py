@@ -93,8 +93,10 @@ def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))
 
 
-def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path]) -> None:
+def check_inputs(config: Config, paths: RunPaths, files: Iterable[Path]) -> None:
     """Compares the inputs of a job with their manifests. A file without a manifest was not made by the workflow.
+
+    The messages do not name the job, so that the display shows the same fault of several jobs once.
 
     Raises:
         ValueError: one line with the remedy if an input does not exist or is damaged.
@@ -102,11 +104,11 @@ def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path
     start, manifests = start_command(config, paths), Manifests(paths.folder)
     for file in files:
         if not file.exists():
-            raise ValueError(f"{file} does not exist; {job} needs it; to make it: {start}")
+            raise ValueError(f"{file} does not exist, and this job needs it; to make it: {start}")
         if fault := manifests.damage(file):
             name = name_in_run(file, paths.folder)
             raise ValueError(
-                f"{job} is made from a damaged file in {paths.folder}: {name} {fault}; delete {name}; to make it again: {start}"
+                f"{paths.folder} has a damaged file: {name} {fault}; delete {name}; to make it again: {start}"
             )
 
 

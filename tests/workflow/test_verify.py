@@ -306,7 +306,7 @@ def test_a_command_by_hand_names_the_damaged_file(
     (line,) = done.stderr.splitlines()
     assert done.returncode == 2
     assert line.startswith("stair: error: ")
-    assert f"is made from a damaged file in results/smoke: {file.removesuffix('.manifest.json')} " in line
+    assert f"results/smoke has a damaged file: {file.removesuffix('.manifest.json')} " in line
     assert line.endswith("stair reproduce --run smoke")
 
 
