@@ -94,21 +94,12 @@ def watch_driver() -> None:
     host, _, process = os.environ.get(DRIVEN_BY, "").partition(":")
     if host != socket.gethostname() or not process.isdigit():
         return
+    import psutil
 
     def watch() -> None:
         while True:
             time.sleep(0.5)
-            if not Path(f"/proc/{process}").exists() and not _alive(int(process)):
+            if not psutil.pid_exists(int(process)):
                 os._exit(EXIT_AGAIN)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
