@@ -72,7 +72,7 @@ def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: s
     if by_hand and not inputs:
         inputs = inputs_of(config, paths, rule, wildcards)
     files = [paths.folder / file for file in inputs or ()]
-    check_inputs(config, paths, " ".join((rule, *wildcards.values())), files)
+    check_inputs(config, paths, files)
     return OpenJob(config, paths, rule, wildcards, files)
 
 
@@ -94,21 +94,12 @@ def watch_driver() -> None:
     host, _, process = os.environ.get(DRIVEN_BY, "").partition(":")
     if host != socket.gethostname() or not process.isdigit():
         return
+    import psutil
 
     def watch() -> None:
         while True:
             time.sleep(0.5)
-            if not Path(f"/proc/{process}").exists() and not _alive(int(process)):
+            if not psutil.pid_exists(int(process)):
                 os._exit(EXIT_AGAIN)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -19,6 +19,10 @@ InputsArgument = Annotated[
     ),
 ]
 RunOption = Annotated[Path, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")]
+RunNameOption = Annotated[str, typer.Option("--run", help="A run of workflow/runs, or the path of an overlay.")]
+SettingsOption = Annotated[
+    list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+]
 ModelOption = Annotated[str, typer.Option(help="The model's key.")]
 BenchmarkOption = Annotated[str, typer.Option(help="The benchmark's key.")]
 ConditionOption = Annotated[str, typer.Option(help="The condition's key.")]

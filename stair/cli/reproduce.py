@@ -115,9 +115,7 @@ def reproduce(
         start = f"stair reproduce --go --run{more}{'' if whole else f' --target {target}'}"
         if whole and not settings:
             start = f"make reproduce RUN={run} GO=1"
-        jobs = list_jobs(root, overrides, fresh=True)
-        dry_run = [*program, goal, *command, "--dry-run", "--quiet", "rules", *tail]
-        _explain(config, jobs, dry_run, f"stair plan --run{more}", start)
+        _explain(config, list_jobs(root, overrides, fresh=True), f"stair plan --run{more}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
@@ -188,15 +186,12 @@ def _withdrawn(paths: RunPaths) -> set[Path]:
     return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
-def _explain(config: Config, jobs: Sequence[ListedJob], command: list[str], plan: str, start: str) -> None:
-    code = _snakemake(command)
-    if code:
-        raise SystemExit(code)
+def _explain(config: Config, jobs: Sequence[ListedJob], plan: str, start: str) -> None:
     from stair.pipeline.planning.run_plan import cost_lines, make_plan
 
-    print("\n".join(["", *cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
+    print("\n".join([*cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
     print(
-        f"\nThe run '{config.run}' is marked as expensive and was not started. It would run the jobs above, with "
+        f"\nThe run '{config.run}' is marked as expensive and was not started. All its jobs are above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
         f"{', '.join(benchmark.label for benchmark in config.benchmarks.values())}.\n"
         f"To start it: {start}"

@@ -128,28 +128,29 @@ def figures(
     training curves); bank_cost_MODEL (from runtime measurements); attention, neighborhood, read_prediction (from an
     analyzed replay); historical_computation (from an analyzed replay and scored rows).
     """
+    from stair.paper.figures import bank_cost, method, training, training_scope
     from stair.paper.figures.figure import write
     from stair.paper.labels import Labels
-    from stair.paper.table_inputs import BANK_COST_FIGURE, DIAGRAMS, FIGURE_SUFFIXES, TRAINING_FIGURE, TRAINING_SCOPE
+    from stair.paper.stage import build_figure
+    from stair.paper.table_inputs import (
+        BANK_COST_FIGURE,
+        DIAGRAMS,
+        FIGURE_SUFFIXES,
+        TRAINING_FIGURE,
+        TRAINING_SCOPE,
+        cost_figures,
+        training_figures,
+    )
 
-    own = {TRAINING_FIGURE: "training_figure", BANK_COST_FIGURE: "bank_cost_figure"}
-    prefix = "" if name in DIAGRAMS else next(filter(name.startswith, own), "")
-    rule = "diagram" if name in DIAGRAMS else own.get(prefix, "figure")
-    job = open_job(run, rule, inputs, figure=name)
+    job = open_job(run, "figure", inputs, figure=name)
     settings, paths = job.config, job.paths
-    if rule == "diagram":
-        from stair.paper.figures import method, training_scope
-
+    if name in DIAGRAMS:
         figure = (training_scope if name == TRAINING_SCOPE else method).of_run(settings, paths)
-    elif prefix:
-        from stair.paper.figures import bank_cost, training
-
-        figure = (training if prefix == TRAINING_FIGURE else bank_cost).of_run(
-            settings, paths, name.removeprefix(prefix)
-        )
+    elif name in training_figures(settings):
+        figure = training.of_run(settings, paths, name.removeprefix(TRAINING_FIGURE))
+    elif name in cost_figures(settings):
+        figure = bank_cost.of_run(settings, paths, name.removeprefix(BANK_COST_FIGURE))
     else:
-        from stair.paper.stage import build_figure
-
         figure = build_figure(settings, paths, name)
     write(figure, Labels.of(settings), lambda suffix: paths.figure(name, suffix))
     job.record([paths.figure(name, suffix) for suffix in FIGURE_SUFFIXES])

@@ -24,7 +24,6 @@ from stair.cli.options import (
     ThreadsOption,
 )
 from stair.cli.warm import SOCKET
-from stair.config.model import Config
 
 commands = typer.Typer()
 
@@ -248,7 +247,9 @@ def train(
     # Workers of one training share a machine's GPUs among themselves.
     gpus = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
     with own_gpus(gpus), Workers.joined(local_device(settings.transformers.device)) as workers:
-        job = open_job(run, _TRAINING_RULES[_kind(settings, controller)], inputs, model=model, controller=controller)
+        known = settings.controllers.get(controller)  # `open_job` refuses an unknown one
+        rule = _TRAINING_RULES[known.kind] if known else "train_controller"
+        job = open_job(run, rule, inputs, model=model, controller=controller)
         outputs = [job.paths.controller(model, controller)]
         if workers.any(workers.first and job.copied(outputs)):
             return
@@ -273,13 +274,6 @@ _TRAINING_RULES = {
     "lora": "train_lora",
     "lora_stair": "train_lora_stair",
 }
-
-
-def _kind(config: Config, controller: str) -> str:
-    if controller not in config.controllers:
-        known = ", ".join(config.controllers) or "none"
-        raise ValueError(f"the run has no controller '{controller}' (it has: {known})")
-    return config.controllers[controller].kind
 
 
 @commands.command()

@@ -7,21 +7,21 @@ from typing import Annotated
 
 import typer
 
+from stair.cli.options import RunNameOption, SettingsOption
+
 commands = typer.Typer()
 
 
 @commands.command()
 def reproduce(
-    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
+    run: RunNameOption = "tiny",
     go: Annotated[bool, typer.Option("--go", help="Start a run that is marked as expensive.")] = False,
     target: Annotated[str, typer.Option(help="A stage, or all.")] = "all",
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
     profile: Annotated[
         str | None, typer.Option(help="Where jobs run: a folder of profiles/ (slurm), or the path of one.")
     ] = None,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
-    ] = None,
+    set_: SettingsOption = None,
 ) -> None:
     """Run or resume the workflow and show the main table.
 
@@ -35,10 +35,8 @@ def reproduce(
 
 @commands.command()
 def config(
-    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
-    ] = None,
+    run: RunNameOption = "tiny",
+    set_: SettingsOption = None,
     key: Annotated[str | None, typer.Option(help="Print this key's value alone, e.g. sglang.device.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Also write it to the run's folder.")] = False,
 ) -> None:
@@ -63,24 +61,20 @@ def config(
 
 @commands.command()
 def plan(
-    run: Annotated[str, typer.Option(help="A run of workflow/runs, or the path of an overlay.")] = "tiny",
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
-    ] = None,
+    run: RunNameOption = "tiny",
+    set_: SettingsOption = None,
     calibrate: Annotated[
         Path | None,
         typer.Option(help="A finished run, whose seconds and tokens replace assumptions.", metavar="FOLDER"),
     ] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs that run jobs at a time, for the wall time.")] = 1,
     gpu_hour: Annotated[float | None, typer.Option(min=0.0, help="Price of a GPU-hour.")] = None,
-    json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
     A dry run of Snakemake lists the jobs. Reads config.yaml, the run's overlay, site.yaml where there is one, and, with
     --calibrate, the timings and provenance.json of a finished run. Writes nothing.
     """
-    import json
     from concurrent.futures import ThreadPoolExecutor
 
     from stair.cli.context import open_run
@@ -101,17 +95,14 @@ def plan(
     with ThreadPoolExecutor(1) as pool:
         # Snakemake lists the jobs in a process of its own. The claims' modules and numbers take as long.
         listing = pool.submit(list_jobs, root, overrides, fresh=True)
-        from stair.pipeline.planning.claims import claims_json, claims_text, decidable
+        from stair.pipeline.planning.claims import claims_text, decidable
         from stair.pipeline.planning.run_plan import cost_lines, make_plan
         from stair.pipeline.run import Run
 
         claims = decidable(Run(resolved, RunPaths.of(resolved)))
         jobs = listing.result()
     planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
-    if json_:
-        print(json.dumps(planned.as_json() | {"claims": claims_json(claims)}, indent=2))
-    else:
-        print("\n".join([*cost_lines(planned), "", claims_text(claims)]))
+    print("\n".join([*cost_lines(planned), "", claims_text(claims)]))
 
 
 @commands.command()

@@ -55,13 +55,10 @@ def why(
         Path | None,
         typer.Option("--run", help="The run's folder (default: the one that contains the file).", metavar="FOLDER"),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Print a file's lineage: data, weights, settings, code, versions. Shows the changes that would make it stale."""
-    import json
-
     from stair.config.resolve import RESOLVED
-    from stair.pipeline.lineage import as_json, lineage_lines, output_of
+    from stair.pipeline.lineage import lineage_lines, output_of
     from stair.pipeline.verify import Verification
 
     folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
@@ -69,11 +66,7 @@ def why(
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
     verification = Verification(*open_run(folder))
     verification.follow()
-    root = output_of(verification, file)
-    if json_:
-        print(json.dumps(as_json(verification, root), indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(lineage_lines(verification, root)))
+    print("\n".join(lineage_lines(verification, output_of(verification, file))))
 
 
 @commands.command()

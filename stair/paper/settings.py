@@ -11,6 +11,7 @@ from stair.paper.table_inputs import (
     BANK_COST_FIGURE,
     CONTROLLER_TABLE,
     DECODING_TABLE,
+    DIAGRAMS,
     REPLAY_FIGURES,
     TEXT_TABLE,
     TRAINING_FIGURE,
@@ -21,6 +22,7 @@ from stair.paper.table_inputs import (
     figures_of,
     shared_t1_tables,
     stair_controller,
+    training_figures,
 )
 from stair.records.code_digest import modules_digest
 from stair.records.keys import digest_of, file_digest
@@ -102,31 +104,23 @@ def trained(config: Config, *kinds: str) -> Settings:
 
 
 def figure(config: Config, figure: str) -> Settings:
-    """A figure of scored rows or of a replay: as the tables, and what it shows of the replay's analysis."""
+    """One figure: of responses or a replay, of training curves, of prefill cost against bank length, or a diagram."""
+    if figure in DIAGRAMS:
+        # What a diagram says of a controller is in its inputs.
+        condition = chosen("conditions.stair", config.conditions["stair"], "label", "controller")
+        return _drawn(config, diagram_models(config), figure, "stair.statistics") | condition
+    if figure in training_figures(config):
+        model = figure.removeprefix(TRAINING_FIGURE)
+        controllers = [key for key in config.controllers if model in config.trained(key)]
+        return _drawn(config, [model], "training", "stair.statistics") | {"controllers": controllers}
+    if figure in cost_figures(config):
+        return _drawn(config, [figure.removeprefix(BANK_COST_FIGURE)], "bank_cost")
     decisive = tables(config)
     if figure in REPLAY_FIGURES:
         assert config.replay is not None and config.replay.analysis is not None
         decisive |= chosen("replay", config.replay, "models", "benchmark", "layers", "depth")
         decisive |= chosen("replay.analysis", config.replay.analysis, "reported_layer", "neighborhoods")
     return decisive
-
-
-def training_figure(config: Config, figure: str) -> Settings:
-    """The figure of a model's training curves."""
-    model = figure.removeprefix(TRAINING_FIGURE)
-    controllers = [key for key in config.controllers if model in config.trained(key)]
-    return _drawn(config, [model], "training", "stair.statistics") | {"controllers": controllers}
-
-
-def bank_cost_figure(config: Config, figure: str) -> Settings:
-    """The figure of a model's prefill cost against bank length."""
-    return _drawn(config, [figure.removeprefix(BANK_COST_FIGURE)], "bank_cost")
-
-
-def diagram(config: Config, figure: str) -> Settings:
-    """A diagram of STAIR's controllers. What it says of a controller is in its inputs."""
-    condition = chosen("conditions.stair", config.conditions["stair"], "label", "controller")
-    return _drawn(config, diagram_models(config), figure, "stair.statistics") | condition
 
 
 def _drawn(config: Config, models: Iterable[str], module: str, *leave_out: str) -> Settings:

@@ -67,6 +67,8 @@ class LogHandler(LogHandlerBase):
         self._started = time.time()
         self._jobs: dict[int, _Running] = {}
         self._failures: Counter[int] = Counter()
+        self._reasons: set[str] = set()
+        """Those of failed jobs. Several jobs can read one damaged file, and its remedy is shown once."""
         self._counts: dict[str, int] = {}
         self._finished: Counter[str] = Counter()
         self._ends: dict[str, str] = {}
@@ -157,6 +159,11 @@ class LogHandler(LogHandlerBase):
         log, tail = ((str(explanation.log),), explanation.tail) if explanation else ((), ())
         self._note(job, event, logs=log, reason=reason, tail=tail)
         where = f" (log: {', '.join(map(_from_start, logs))})" if written and event != "stopped" else ""
+        if event == "failed":
+            if reason in self._reasons:
+                self._print(f"also failed: {job.name}, for the same reason")
+                return
+            self._reasons.add(reason)
         self._print(f"{words}: {job.name}: {reason.removeprefix('stair: ')}{where}")
 
     def _outcome(self, number: int, rule: str, reason: str) -> tuple[str, str]:

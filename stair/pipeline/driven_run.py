@@ -19,7 +19,7 @@ from snakemake.persistence import MetadataRecord
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, dump, resolve
 from stair.config.site import Site, read_site
-from stair.pipeline.driver_lease import hint_at_stale_lock, hold_run, run_holder
+from stair.pipeline.driver_lease import hold_run, run_holder
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
 from stair.pipeline.outputs import snakemake_records
 from stair.pipeline.resources import request
@@ -128,10 +128,9 @@ def open_run(workflow: Any) -> DrivenRun:
         check_inputs(config, paths)
     except ConfigError as error:
         raise SettingsError(str(error)) from None
-    hint_at_stale_lock(paths)
-    if not workflow.remote_exec:  # a cluster's job reads the rules, too
+    # A cluster's job reads the rules, too, and so does a dry run beside a driver: they change nothing.
+    if not workflow.remote_exec and run_holder(paths) is None:
         put_in_order(paths.folder)
-        if run_holder(paths) is None:  # a driver may be writing one
-            _remove_damaged_records(paths.folder)
+        _remove_damaged_records(paths.folder)
     current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
     return current

@@ -59,13 +59,3 @@ def stale_locks(paths: RunPaths) -> list[Path]:
     folder = paths.folder / ".snakemake" / "locks"
     locks = sorted(folder.iterdir()) if folder.is_dir() else []
     return locks if locks and run_holder(paths) is None else []
-
-
-def hint_at_stale_lock(paths: RunPaths) -> None:
-    """Prints the remedy for the locks of a killed driver, before Snakemake refuses them."""
-    if stale_locks(paths):
-        print(
-            "The previous run was interrupted and its lock remains. Resume with `stair reproduce --target <stage>`, which "
-            "removes the lock, or run `snakemake --unlock` once.",
-            file=sys.stderr,
-        )

@@ -20,6 +20,7 @@ from stair.paper.table_inputs import (
     BANK_COST_FIGURE,
     CONTROLLER_TABLE,
     DECODING_TABLE,
+    DIAGRAMS,
     FIGURE_SUFFIXES,
     FIGURES,
     GAINS_FROM,
@@ -30,6 +31,7 @@ from stair.paper.table_inputs import (
     TRAINING_SCOPE,
     analyzed_models,
     bank_lengths,
+    cost_figures,
     diagram_models,
     evaluated_places,
     every_figure,
@@ -39,6 +41,7 @@ from stair.paper.table_inputs import (
     shared_t1_tables,
     stair_controller,
     tables_of,
+    training_figures,
 )
 from stair.pipeline.archive import left_out_files
 from stair.pipeline.stage_rules import STAGES
@@ -167,21 +170,17 @@ class RuleInputs:
         return self.shown(tables_of(config)[name](config, evaluated_places(config)))
 
     def figure(self, wildcards: Any) -> Groups:
-        """What a figure of scored rows, or of a replay, is made from."""
         name, config = wildcards.figure, self.config
+        if name in DIAGRAMS:
+            return self._diagram(name)
+        if name in training_figures(config):
+            return {"curves": list(self.paths.curves(config, name.removeprefix(TRAINING_FIGURE)).values())}
+        if name in cost_figures(config):
+            return {"runtime": [self.paths.runtime(name.removeprefix(BANK_COST_FIGURE))]}
         places, parts = list(FIGURES[name](config, evaluated_places(config))), REPLAY_FIGURES.get(name, ())
         # Figures of a replay alone wait for no check of responses.
         rows = {} if parts and not places else self.shown(places)
         return rows | ({"replay": self._statistics(analyzed_models(config)[:1], parts)} if parts else {})
-
-    def training_figure(self, wildcards: Any) -> list[Path]:
-        return list(self.paths.curves(self.config, wildcards.figure.removeprefix(TRAINING_FIGURE)).values())
-
-    def bank_cost_figure(self, wildcards: Any) -> Path:
-        return self.paths.runtime(wildcards.figure.removeprefix(BANK_COST_FIGURE))
-
-    def diagram(self, wildcards: Any) -> Groups:
-        return self._diagram(wildcards.figure)
 
     def reported(self, wildcards: Any) -> Groups:
         """Every number that tables and figures report, and the scored rows behind the sampled ones."""

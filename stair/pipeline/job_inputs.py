@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from itertools import takewhile
 from pathlib import Path
 
 from stair.config.model import Config
@@ -68,33 +67,18 @@ def inputs_of(config: Config, paths: RunPaths, rule: str, wildcards: Mapping[str
                 if changed_settings(manifest.settings, settings_of(config, rule, wildcards)):
                     break
                 return [Path(name) for name in manifest.inputs]
-    jobs = [
-        job
-        for job in list_jobs(project_root(), started_with(config, paths), targets=(STAGE_OF[rule],), fresh=True)
-        if job.rule == rule
-    ]
-    asked = tuple(wildcards.values())
-    found = {tuple(job.wildcards[name] for name in wildcards): job for job in jobs}
-    if asked in found:
-        # Completion markers only order jobs: the seal reads the logs.
-        return [Path(file) for file in found[asked].inputs if not file.startswith("work/")]
-    raise ValueError(_no_such_job(rule, asked, list(found)))
+    for job in list_jobs(project_root(), started_with(config, paths), targets=(STAGE_OF[rule],), fresh=True):
+        if job.rule == rule and wildcards.items() <= job.wildcards.items():
+            # Completion markers only order jobs: the seal reads the logs.
+            return [Path(file) for file in job.inputs if not file.startswith("work/")]
+    asked = " ".join((rule, *wildcards.values()))
+    raise ValueError(f"the run has no {asked}; its jobs are listed by: stair status --json --run {paths.folder}")
 
 
-def _no_such_job(rule: str, asked: tuple[str, ...], names: list[tuple[str, ...]]) -> str:
-    """The message, with the names of the jobs that begin most like the requested one."""
-    count = max((_common(asked, name) for name in names), default=0)
-    rest = ", ".join(" ".join(name[count:]) for name in names if name[:count] == asked[:count])
-    common = f", of {' '.join(asked[:count])}" if count else ""
-    return f"the run has no {' '.join((rule, *asked))} (it has{common}: {rest or 'none'})"
-
-
-def _common(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True)))
-
-
-def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path]) -> None:
+def check_inputs(config: Config, paths: RunPaths, files: Iterable[Path]) -> None:
     """Compares the inputs of a job with their manifests. A file without a manifest was not made by the workflow.
+
+    The messages do not name the job, so that the display shows the same fault of several jobs once.
 
     Raises:
         ValueError: one line with the remedy if an input does not exist or is damaged.
@@ -102,11 +86,11 @@ def check_inputs(config: Config, paths: RunPaths, job: str, files: Iterable[Path
     start, manifests = start_command(config, paths), Manifests(paths.folder)
     for file in files:
         if not file.exists():
-            raise ValueError(f"{file} does not exist; {job} needs it; to make it: {start}")
+            raise ValueError(f"{file} does not exist, and this job needs it; to make it: {start}")
         if fault := manifests.damage(file):
             name = name_in_run(file, paths.folder)
             raise ValueError(
-                f"{job} is made from a damaged file in {paths.folder}: {name} {fault}; delete {name}; to make it again: {start}"
+                f"{paths.folder} has a damaged file: {name} {fault}; delete {name}; to make it again: {start}"
             )
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -93,19 +94,10 @@ def _listed(content: dict[str, Any]) -> ListedJob:
 
 def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
     """The jobs, each after those whose outputs it needs. Snakemake's order differs each time."""
-    maker = {file: job for job in jobs for file in job.outputs}
-    ordered: dict[int, ListedJob] = {}
-
-    def add(job: ListedJob) -> None:
-        if id(job) not in ordered:
-            for file in job.inputs:
-                if file in maker:
-                    add(maker[file])
-            ordered[id(job)] = job
-
-    for job in sorted(jobs, key=lambda job: (job.rule, *job.wildcards.values())):
-        add(job)
-    return list(ordered.values())
+    jobs = sorted(jobs, key=lambda job: (job.rule, *job.wildcards.values()))
+    maker = {file: number for number, job in enumerate(jobs) for file in job.outputs}
+    before = {number: [maker[file] for file in job.inputs if file in maker] for number, job in enumerate(jobs)}
+    return [jobs[number] for number in TopologicalSorter(before).static_order()]
 
 
 def _message(text: str) -> str:

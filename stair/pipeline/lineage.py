@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from stair.pipeline.outputs import Output
 from stair.pipeline.verify import Verification
@@ -23,11 +22,6 @@ def output_of(verification: Verification, file: Path) -> Output:
     raise ValueError(
         f"{file} is not an output of the run in {folder}; outputs are listed by: stair verify --json --run {folder}"
     )
-
-
-def inputs_of(verification: Verification, output: Output) -> list[Output | str]:
-    """What an output was made from: outputs of the run, each once, and the names of files from outside."""
-    return list(dict.fromkeys(verification.by_file.get(name, name) for name in output.inputs))
 
 
 def lineage_lines(verification: Verification, root: Output) -> Iterator[str]:
@@ -52,7 +46,7 @@ def _lines(verification: Verification, output: Output, indent: str, printed: set
         yield f"{indent}{names} (above)"
         return
     printed.add(output)
-    yield f"{indent}{names}  [{state(output)}]"
+    yield f"{indent}{names}  [{'left out of the archive' if output.left_out else output.state}]"
     inner, manifest = indent + "  ", output.manifest
     if manifest is not None:
         facts, versions = manifest.content, manifest.content["versions"]
@@ -68,33 +62,9 @@ def _lines(verification: Verification, output: Output, indent: str, printed: set
         settings = sorted(manifest.settings.keys() - {CODE})
         more = f" and {len(settings) - _SETTINGS} more" if len(settings) > _SETTINGS else ""
         yield f"{inner}settings: {', '.join(settings[:_SETTINGS])}{more}"
-    for source in inputs_of(verification, output):
+    # Outputs of the run, each once, and the names of files from outside.
+    for source in dict.fromkeys(verification.by_file.get(name, name) for name in output.inputs):
         if isinstance(source, str):
             yield f"{inner}{source} (from outside this run)"
         else:
             yield from _lines(verification, source, inner, printed)
-
-
-def state(output: Output) -> str:
-    return "left out of the archive" if output.left_out else output.state
-
-
-def as_json(verification: Verification, root: Output) -> dict[str, Any]:
-    """The lineage for programs: every output once, by its name, with the names of its inputs."""
-    outputs: dict[str, Any] = {}
-    waiting = [root]
-    for output in waiting:  # it grows
-        if output.name in outputs:
-            continue
-        sources = inputs_of(verification, output)
-        waiting += [source for source in sources if isinstance(source, Output)]
-        content = {} if output.manifest is None else output.manifest.content
-        keys = ("rule", "wildcards", "settings", "sealed", "source", "versions", COPIED_FROM)
-        outputs[output.name] = {
-            "files": list(output.files),
-            "state": state(output),
-            "reasons": output.reasons,
-            **{key: content[key] for key in keys if key in content},
-            "inputs": [source if isinstance(source, str) else source.name for source in sources],
-        }
-    return {"file": root.name, "outputs": outputs}

@@ -16,7 +16,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     "runtime": ("measure_runtime",),
     "check": ("check",),
     "tables": ("table",),
-    "figures": ("figure", "training_figure", "bank_cost_figure", "diagram"),
+    "figures": ("figure",),
     "comparison": ("comparison",),
     "claims": ("claims",),
     "provenance": ("provenance",),

@@ -7,8 +7,8 @@ and train again. Manifests have the digests that show that nothing has changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from stair.config.paths import RunPaths
@@ -41,26 +41,15 @@ def put_in_order(folder: Path) -> int:
     return touched
 
 
-def _in_order(folder: Path) -> Iterator[Manifest]:
+def _in_order(folder: Path) -> list[Manifest]:
     """The readable manifests of a run, each after those of its inputs."""
-    manifests: list[Manifest] = []
+    manifests: dict[Path, Manifest] = {}
     for path in manifest_files(folder):
         with suppress(OSError, ValueError):
-            manifests.append(read_manifest(path))
-    maker = {name: manifest for manifest in manifests for name in manifest.files}
-    done: set[Path] = set()
-
-    def walk(manifest: Manifest) -> Iterator[Manifest]:
-        if manifest.path in done:
-            return
-        done.add(manifest.path)
-        for name in manifest.inputs:
-            if name in maker:
-                yield from walk(maker[name])
-        yield manifest
-
-    for manifest in manifests:
-        yield from walk(manifest)
+            manifests[path] = read_manifest(path)
+    maker = {name: path for path, manifest in manifests.items() for name in manifest.files}
+    before = {path: [maker[name] for name in each.inputs if name in maker] for path, each in manifests.items()}
+    return [manifests[path] for path in TopologicalSorter(before).static_order()]
 
 
 def _time(file: Path) -> int:

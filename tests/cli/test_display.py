@@ -115,6 +115,14 @@ def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> N
     assert shown.entry.event == "failed"
 
 
+def test_several_jobs_with_one_reason_show_it_once(shown: Shown) -> None:
+    reason = "results/smoke has a damaged file: a.csv; delete a.csv"
+    assert shown.fail(f"stair: error: {reason}").startswith(f"failed: {NAME}: {reason}")
+    assert shown.fail(f"stair: error: {reason}") == f"also failed: {NAME}, for the same reason\n"
+    assert shown.entry.reason == reason
+    assert shown.fail("stair: error: another").startswith(f"failed: {NAME}: another")
+
+
 @pytest.mark.parametrize(
     ("text", "message", "words", "event"),
     [

@@ -183,7 +183,7 @@ def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
 def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
     inputs = RuleInputs(config, RunPaths.of(config))
     for name in DIAGRAMS:
-        files = [file for group in inputs.diagram(SimpleNamespace(figure=name)).values() for file in group]
+        files = [file for group in inputs.figure(SimpleNamespace(figure=name)).values() for file in group]
         assert {file.parent.name for file in files} == {"stair"}
         assert {file.name for file in files} <= {"controller.safetensors", "curve.csv"}
         assert len({file.parent for file in files}) == len(config.models)

@@ -107,7 +107,7 @@ config = resolve(Path({root!r}), {{"run": "tiny"}})
 wildcards = {{"model": next(iter(config.models)), "benchmark": next(iter(config.benchmarks))}}
 for rule, more in (
     ("score_condition", {{}}), ("check", {{}}), ("table", {{"table": "intervals"}}), ("data_report", {{}}),
-    ("training_figure", {{"figure": "training_" + wildcards["model"]}}), ("data_card", {{}}), ("response_card", {{}}),
+    ("figure", {{"figure": "training_" + wildcards["model"]}}), ("data_card", {{}}), ("response_card", {{}}),
 ):
     print(rule, digest_of(settings_of(config, rule, wildcards | more)))
 """

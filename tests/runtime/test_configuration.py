@@ -61,7 +61,7 @@ def test_shapes_only_measures() -> None:
     assert config.only_measures
     assert tables_of(config) == {}
     jobs = listed("shapes")
-    assert {job.rule for job in jobs} == {"measure_runtime", "table", "bank_cost_figure", "provenance", "report"}
+    assert {job.rule for job in jobs} == {"measure_runtime", "table", "figure", "provenance", "report"}
     assert {job.wildcards["table"] for job in jobs if job.rule == "table"} == {"bank_runtime", "in_text"}
     assert not any(job.inputs for job in jobs if job.rule == "measure_runtime"), "the weights are random"
     assert not any(resolve(ROOT, {"run": name}).only_measures for name in ("paper", "tiny", "smoke"))

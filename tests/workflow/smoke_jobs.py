@@ -30,8 +30,8 @@ OWN_TABLES = names("table", "replay_design", "bank_runtime", "controller_configu
 ROW_FIGURES = names("figure", "overview", "historical_computation")
 REPLAY_FIGURES = names("figure", "historical_computation", "attention", "neighborhood", "read_prediction")
 GEOMETRY_FIGURES = names("figure", "historical_computation", "neighborhood")
-DIAGRAMS = names("diagram", "method", "training_scope")
-TRAINING_FIGURE, COST_FIGURE = f"training_figure training_{MODEL}", f"bank_cost_figure bank_cost_{MODEL}"
+DIAGRAMS = names("figure", "method", "training_scope")
+TRAINING_FIGURE, COST_FIGURE = f"figure training_{MODEL}", f"figure bank_cost_{MODEL}"
 TABLES = {*MAIN_TABLES, *OWN_TABLES, *ROW_FIGURES, *REPLAY_FIGURES, *TEXT}
 """All tables but the four of the study with a shared T1, whose conditions are other ones, and the figures with labels."""
 ALL_TABLES = {*TABLES, *T1_TABLES}

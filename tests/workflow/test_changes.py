@@ -288,7 +288,7 @@ def test_another_model_runs_its_own_jobs_and_what_shows_all_models(finished_run:
         *names("preflight_limits other", "training_pool", "math500"),
     }
     trained = {"seal_rollouts other", "data_card other", "training_sessions other", "train_controller other stair"}
-    shown = {"response_card other", *names("table", "turns_other", "history_other"), "training_figure training_other"}
+    shown = {"response_card other", *names("table", "turns_other", "history_other"), "figure training_other"}
     own = {*data, *names("rollout_shard other", "0", "1"), *trained, *answers_of("other"), *shown}
     assert planned(finished_run, config=(OTHER,)) == {
         *own, "data_report", *CHECKED, *ALL_TABLES, *REPLAY_FIGURES, *DIAGRAMS,

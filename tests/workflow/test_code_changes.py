@@ -105,7 +105,7 @@ def test_a_change_of_the_report_or_of_a_version(
         ("stair/paper/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
         (
             *("stair/paper/figures/training.py", "Updates", "Update"),
-            {TRAINING_FIGURE, "diagram training_scope", *END},
+            {TRAINING_FIGURE, "figure training_scope", *END},
         ),
         ("stair/stages/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
         ("stair/stages/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),

@@ -14,6 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from stair.pipeline.driver_lease import DRIVER
+from stair.records.leases import Lease
 from stair.records.seeds import seed_of
 from stair.records.start_command import config_words
 from tests.listed import listed
@@ -127,7 +129,7 @@ DELETED: list[tuple[str, set[str]]] = [
     ("tables/intervals.html", {"table intervals", *REPORTED}),
     ("tables/continuous_summary.md", {"table continuous_summary", *TEXT}),
     ("figures/overview.png", {"figure overview", *REPORTED}),
-    ("figures/method.pdf", {"diagram method", *END}),
+    ("figures/method.pdf", {"figure method", *END}),
     ("comparison.md", {"comparison", *END}),
     ("claims.csv", {"claims", *END}),
     ("provenance.json", END),
@@ -203,6 +205,17 @@ def test_a_touched_model_file_runs_nothing_and_a_changed_one_all_that_uses_the_m
         file.write(b"\0")
     checked = {"preflight_model", *names("preflight_limits", "training_pool", "math500")}
     assert planned(tmp_path, "preflight", config=words) == checked
+
+
+def test_a_dry_run_puts_times_in_order_unless_a_driver_lives(copied_run: Path) -> None:
+    results = copied_run / "results" / "smoke"
+    (results / "rollouts" / f"{MODEL}.parquet").touch()
+    times = {path: path.stat().st_mtime_ns for path in results.rglob("*.parquet")}
+    with Lease(results / "work", DRIVER):
+        planned(copied_run)
+        assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert planned(copied_run) == set()
+    assert {path: path.stat().st_mtime_ns for path in times} != times
 
 
 @pytest.mark.parametrize("folder", ["it's $x in übung", "$HOME a;b #c", 'a"b`c&|*?(d)'])

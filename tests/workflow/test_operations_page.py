@@ -167,7 +167,7 @@ def test_whether_everything_works(project: Path) -> None:
 def test_a_killed_run(whole: Path, project: Path) -> None:
     """By plain Snakemake; tests/faults/test_kill.py has kills under `stair reproduce`."""
     killed(project)
-    assert "--unlock" in run_in(project, "snakemake", "-n", "--config", "run=smoke.yaml", check=False).stderr
+    assert "--unlock" in run_in(project, "snakemake", "--config", "run=smoke.yaml", check=False).stderr
     UNLOCK(project)
     assert results(project) == results(whole)
 

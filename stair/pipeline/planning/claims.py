@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from scipy import stats
 
@@ -87,19 +87,6 @@ def claims_text(claims: Iterable[Decidable]) -> str:
 it shows in four of five cases; the paper's effect; the samples of each problem that suffice for the paper's effect.
 A run of the models and benchmarks in brackets can test the claim."""
     return "\n".join([head, *(each.text for each in claims)])
-
-
-def claims_json(claims: Iterable[Decidable]) -> list[dict[str, Any]]:
-    return [
-        {
-            "claim": each.claim.number,
-            "title": each.claim.title,
-            "lacking": each.lacking or None,
-            "needs": list(each.needs),
-            "size": each.size and asdict(each.size),
-        }
-        for each in claims
-    ]
 
 
 def decidable(run: Run) -> list[Decidable]:

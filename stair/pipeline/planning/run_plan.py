@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -54,11 +53,6 @@ class Plan:
     @property
     def money(self) -> float | None:
         return None if self.gpu_hour is None else self.total.gpu_hours * self.gpu_hour
-
-    def as_json(self) -> dict[str, Any]:
-        content = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "gpu_hour"}
-        lines, total = [asdict(line) for line in self.lines], asdict(self.total)
-        return content | {"lines": lines, "total": total, "money": self.money}
 
 
 def make_plan(
