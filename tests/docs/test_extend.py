@@ -36,7 +36,6 @@ def test_a_table_has_three_places_and_a_stage_five_and_three_lists() -> None:
     assert len({step.file for step in steps("A stage")} - lists) == 5
 
 
-@pytest.mark.xdist_group("workflow")
 @pytest.mark.timeout(400)
 def test_a_model_a_benchmark_conditions_a_table_and_a_stage(tmp_path: Path) -> None:
     for name in ("stair", "snakemake_logger_plugin_stair", "workflow"):

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from tests.sealed import reseal
 from tests.workflow.conftest import SMOKE, run_in, snakemake
-
-pytestmark = pytest.mark.xdist_group("workflow")
 
 
 def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:

@@ -63,7 +63,7 @@ from tests.workflow.smoke_jobs import (
     names,
 )
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 NOTHING = (

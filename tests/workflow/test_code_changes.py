@@ -30,7 +30,7 @@ from tests.workflow.smoke_jobs import (
     names,
 )
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 PROTOCOL = {"data_report", *ROLLOUTS, *ANSWERS, *ALL_TABLES, *ALL_FIGURES}
 """The cards, tables and figures use the module of the version, too."""

@@ -58,8 +58,6 @@ from tests.workflow.smoke_jobs import (
     names,
 )
 
-pytestmark = pytest.mark.xdist_group("workflow")
-
 
 def test_one_command_makes_the_main_table(finished_run: Path) -> None:
     results = finished_run / "results" / "smoke"

@@ -23,7 +23,7 @@ from stair.records.leases import Holder
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 RESTORED = "## An archive's outputs in your own run: `stair restore`"
 _PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "archive.md")]

@@ -16,7 +16,6 @@ import pytest
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import SMOKE, run_in
 
-pytestmark = pytest.mark.xdist_group("workflow")
 MODEL = "qwen3-4b-instruct"
 
 PROGRAM = """

@@ -23,7 +23,7 @@ from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
 REPRODUCE = "stair reproduce --run smoke"
 
