@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.environment.wheels import write_wheel
 
 ROOT = Path(__file__).parents[2]
 wheel_fits = runpy.run_path(str(ROOT / "envs" / "wheel_fits.py"))["fault"]
@@ -31,20 +32,11 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def wheel(folder: Path, name: str, extension: str, content: str) -> str:
-    """A wheel of a package whose compiled part is a module with this content."""
-    path, metadata = folder / f"{name}-9.9-py3-none-any.whl", f"{name}-9.9.dist-info"
-    files = {
-        f"{name}/__init__.py": "",
-        f"{extension}.py": content,
-        f"{metadata}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n",
-        f"{metadata}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, text in files.items():
-            archive.writestr(file, text)
-        archive.writestr(f"{metadata}/RECORD", "".join(f"{file},,\n" for file in (*files, f"{metadata}/RECORD")))
-    return str(path)
+def wheel(folder: Path, content: str) -> str:
+    """A wheel of FlashAttention2 whose compiled part is a module with this content."""
+    return str(
+        write_wheel(folder, "flash_attn", "9.9", {"flash_attn/__init__.py": "", "flash_attn_2_cuda.py": content})
+    )
 
 
 def install(project: Path, flash: str, conv: str) -> subprocess.CompletedProcess[str]:
@@ -67,7 +59,7 @@ def test_kernels_are_installed_kept_taken_out_refused_and_left_out(project: Path
     """One environment for all cases, because each takes seconds."""
     broken = "raise ImportError('undefined symbol: _ZN3c105ErrorC2E')\n"
     other = NAME.format(cuda="128", torch="2.8", python="311").replace("flash_attn", "causal_conv1d")
-    done = install(project, wheel(tmp_path, "flash_attn", "flash_attn_2_cuda", broken), other)
+    done = install(project, wheel(tmp_path, broken), other)
     assert "flash_attn" not in packages(project), "its name alone would choose FlashAttention2"
     assert "undefined symbol" in done.stderr
     assert "Attention takes torch's SDPA" in done.stderr
@@ -81,7 +73,7 @@ def test_kernels_are_installed_kept_taken_out_refused_and_left_out(project: Path
         assert f"warning: {name} is not installed: it cannot be built" in done.stderr
         assert f"{remedy}_WHEEL=<address" in done.stderr
 
-    done = install(project, wheel(tmp_path, "flash_attn", "flash_attn_2_cuda", ""), "none")
+    done = install(project, wheel(tmp_path, ""), "none")
     assert "flash_attn" in packages(project)
     assert "Installing flash-attn from" in done.stdout
     assert "warning: causal-conv1d is not installed: it was not wanted." in done.stderr
