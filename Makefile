@@ -88,8 +88,9 @@ tiny-backbones: $(READY)
 	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones
 	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(WRITE),--write)
 
+# A file is of one worker, which makes its fixtures once. In the order of the names, small files come last, so the workers end together.
 test: $(READY) $(TEST_READY)
-	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadgroup
+	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadfile --no-loadscope-reorder
 
 # Every worker makes one small run, which its test files share.
 test-workflow: $(READY)

@@ -93,7 +93,7 @@ PARTS = (
         "benchmarks.addition",
         20,
         cuda="--device cuda",
-        cpu="--models qwen3-4b-instruct --signals 0.03 --entries 32 --tokens 16",
+        cpu="--models qwen3-4b-instruct --signals 0.03 0.003 --entries 32 --tokens 16",
     ),
     Part(
         "replay",
@@ -101,7 +101,7 @@ PARTS = (
         "benchmarks.replay",
         25,
         cuda="--device cuda --shapes qwen3-4b-instruct --measured 3 11 19 27 --rounds 2",
-        cpu="--hidden 256 --head-dim 32 --layers 3 --prefix 300 --problems 4 --tokens 60 --rounds 1 --no-bars",
+        cpu="--hidden 256 --head-dim 32 --layers 5 --measured 3 --prefix 700 --problems 8 --tokens 100 --rounds 1 --no-bars",
     ),
     Part(
         "training",
@@ -121,3 +121,5 @@ PARTS = (
         cpu="--tokens 24 --rows 1 2 --rounds 1 --backend eager",
     ),
 )
+BY_MODULE = {part.module: part for part in PARTS}
+"""Each measurement once: of two parts with one measurement, the last."""

@@ -19,7 +19,7 @@ from stair.cli.warm import SOCKET, warm_process
 from stair.records.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.xdist_group("warm")]
+pytestmark = pytest.mark.timeout(120)
 STAIR = str(BIN / "stair")
 
 

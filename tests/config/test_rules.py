@@ -17,8 +17,6 @@ from stair.pipeline.rule_settings import RULE_SETTINGS
 from stair.pipeline.stage_rules import PROGRESS, STAGE_OF, STAGES
 from tests.listed import ROOT, listed
 
-pytestmark = pytest.mark.xdist_group("rules")
-
 RUNS = ("tiny", "paper", "smoke", "shapes")
 UNTIMED = {"provenance"}
 """Rules without a timing: provenance sums the timings up."""

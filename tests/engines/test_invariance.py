@@ -15,6 +15,11 @@ from tests.engines.engine_cases import assert_same, engine, request, run, variou
 
 Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
+PAIRS = [
+    ("qwen3", "sdpa", 1), ("qwen3", "eager", 2), ("qwen3_5", "sdpa", 2), ("qwen3_5", "eager", 1), ("llama", "sdpa", 2),
+    ("llama", "eager", 1),
+]  # fmt: skip
+"""Each architecture with each attention and each prefill, and each attention with each prefill."""
 
 
 @both
@@ -39,9 +44,7 @@ def test_only_what_was_compared_is_called_invariant(small_model: Models, dtype: 
     assert done.batch_invariant is seen
 
 
-@both
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-@pytest.mark.parametrize("prefill", [1, 2])
+@pytest.mark.parametrize(("architecture", "attention", "prefill"), PAIRS)
 def test_a_long_neighbour_changes_nothing(architecture: str, attention: str, prefill: int) -> None:
     """The neighbour makes the visible cache many blocks longer than the row needs."""
     model = random_model(architecture, attn_implementation=attention)
@@ -53,8 +56,7 @@ def test_a_long_neighbour_changes_nothing(architecture: str, attention: str, pre
         assert_same(beside[short.key], alone)
 
 
-@both
-@pytest.mark.parametrize("prefill", [1, 3])
+@pytest.mark.parametrize(("architecture", "prefill"), [("qwen3", 1), ("qwen3_5", 3), ("llama", 3)])
 def test_submitted_requests_are_the_same_as_given_ones(small_model: Models, architecture: str, prefill: int) -> None:
     model, requests = small_model(architecture), various(torch.float32)
     given = run(model, requests, prefill=prefill)

@@ -9,37 +9,28 @@ import runpy
 import shutil
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pip
 import pytest
+
+from tests.environment.wheels import write_wheel
 
 ROOT = Path(__file__).parents[2]
 INSTALL = ROOT / "envs" / "install.py"
 arguments_of = runpy.run_path(str(INSTALL))["uv_settings"]
 
 
-def wheel(folder: Path, version: str, content: str) -> str:
+def wheel(folder: Path, content: str) -> str:
     """Writes a wheel of the package `somewhere`; gives its digest."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path, metadata = folder / f"somewhere-{version}-py3-none-any.whl", f"somewhere-{version}.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("somewhere.py", content)
-        archive.writestr(f"{metadata}/METADATA", f"Metadata-Version: 2.1\nName: somewhere\nVersion: {version}\n")
-        archive.writestr(
-            f"{metadata}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        names = ("somewhere.py", *(f"{metadata}/{name}" for name in ("METADATA", "WHEEL", "RECORD")))
-        archive.writestr(f"{metadata}/RECORD", "".join(f"{name},,\n" for name in names))
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(write_wheel(folder, "somewhere", "1.0", {"somewhere.py": content}).read_bytes()).hexdigest()
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
     """A package index of files with one wheel, and a lock file that names it by its digest."""
     page = tmp_path / "simple" / "somewhere"
-    digest = wheel(page, "1.0", "here = 'index'\n")
+    digest = wheel(page, "here = 'index'\n")
     (page / "index.html").write_text('<a href="somewhere-1.0-py3-none-any.whl">somewhere-1.0-py3-none-any.whl</a>')
     (tmp_path / "lock.txt").write_text(f"somewhere==1.0 --hash=sha256:{digest}\n")
     return tmp_path
@@ -72,14 +63,14 @@ def test_uv_takes_the_index_that_pip_is_told(index: Path, place: str) -> None:
 
 def test_uvs_own_settings_do_not_count(index: Path) -> None:
     """As pip would, it looks where pip is told and nowhere else."""
-    wheel(index / "other", "1.0", "here = 'other'\n")
+    wheel(index / "other", "here = 'other'\n")
     done = install(index, PIP_INDEX_URL=f"file://{index}/simple", UV_FIND_LINKS=str(index / "other"), UV_NO_INDEX="1")
     assert done.returncode == 0, done.stderr
     assert (index / "made" / "somewhere.py").read_text() == "here = 'index'\n"
 
 
 def test_a_file_of_another_digest_is_refused(index: Path) -> None:
-    wheel(index / "simple" / "somewhere", "1.0", "here = 'changed'\n")
+    wheel(index / "simple" / "somewhere", "here = 'changed'\n")
     done = install(index, PIP_INDEX_URL=f"file://{index}/simple")
     assert done.returncode != 0
     assert "hash" in done.stderr.lower()

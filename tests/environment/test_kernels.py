@@ -8,10 +8,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.environment.wheels import write_wheel
 
 ROOT = Path(__file__).parents[2]
 wheel_fits = runpy.run_path(str(ROOT / "envs" / "wheel_fits.py"))["fault"]
@@ -31,20 +32,11 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def wheel(folder: Path, name: str, extension: str, content: str) -> str:
-    """A wheel of a package whose compiled part is a module with this content."""
-    path, metadata = folder / f"{name}-9.9-py3-none-any.whl", f"{name}-9.9.dist-info"
-    files = {
-        f"{name}/__init__.py": "",
-        f"{extension}.py": content,
-        f"{metadata}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 9.9\n",
-        f"{metadata}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, text in files.items():
-            archive.writestr(file, text)
-        archive.writestr(f"{metadata}/RECORD", "".join(f"{file},,\n" for file in (*files, f"{metadata}/RECORD")))
-    return str(path)
+def wheel(folder: Path, content: str) -> str:
+    """A wheel of FlashAttention2 whose compiled part is a module with this content."""
+    return str(
+        write_wheel(folder, "flash_attn", "9.9", {"flash_attn/__init__.py": "", "flash_attn_2_cuda.py": content})
+    )
 
 
 def install(project: Path, flash: str, conv: str) -> subprocess.CompletedProcess[str]:
@@ -60,25 +52,33 @@ def packages(project: Path) -> set[str]:
     return {path.name.partition("-")[0] for path in project.glob(".venv/lib/*/site-packages/*.dist-info")}
 
 
-def test_a_wheel_is_installed_once(project: Path, tmp_path: Path) -> None:
-    done = install(project, wheel(tmp_path, "flash_attn", "flash_attn_2_cuda", ""), "none")
+NAME = "https://host/flash_attn-2.8.3%2Bcu{cuda}torch{torch}cxx11abiTRUE-cp{python}-cp{python}-linux_x86_64.whl"
+
+
+def test_kernels_are_installed_kept_taken_out_refused_and_left_out(project: Path, tmp_path: Path) -> None:
+    """One environment for all cases, because each takes seconds."""
+    broken = "raise ImportError('undefined symbol: _ZN3c105ErrorC2E')\n"
+    other = NAME.format(cuda="128", torch="2.8", python="311").replace("flash_attn", "causal_conv1d")
+    done = install(project, wheel(tmp_path, broken), other)
+    assert "flash_attn" not in packages(project), "its name alone would choose FlashAttention2"
+    assert "undefined symbol" in done.stderr
+    assert "Attention takes torch's SDPA" in done.stderr
+    assert "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address" in done.stderr
+    assert "causal-conv1d is not installed: the wheel is for torch 2.8, and torch 2.13.0" in done.stderr
+    assert "Installing causal-conv1d" not in done.stdout, "nothing is downloaded"
+
+    done = install(project, "", "")
+    for name, remedy in (("flash-attn", "FLASH_ATTN"), ("causal-conv1d", "CAUSAL_CONV1D")):
+        assert f"Installing {name}: " in done.stdout
+        assert f"warning: {name} is not installed: it cannot be built" in done.stderr
+        assert f"{remedy}_WHEEL=<address" in done.stderr
+
+    done = install(project, wheel(tmp_path, ""), "none")
     assert "flash_attn" in packages(project)
     assert "Installing flash-attn from" in done.stdout
     assert "warning: causal-conv1d is not installed: it was not wanted." in done.stderr
     again = install(project, "none", "none")
     assert "flash-attn" not in again.stdout + again.stderr, "a working one stays"
-
-
-def test_a_wheel_of_another_torch_is_taken_out_again(project: Path, tmp_path: Path) -> None:
-    broken = "raise ImportError('undefined symbol: _ZN3c105ErrorC2E')\n"
-    done = install(project, wheel(tmp_path, "flash_attn", "flash_attn_2_cuda", broken), "none")
-    assert "flash_attn" not in packages(project), "its name alone would choose FlashAttention2"
-    assert "undefined symbol" in done.stderr
-    assert "Attention takes torch's SDPA" in done.stderr
-    assert "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address" in done.stderr
-
-
-NAME = "https://host/flash_attn-2.8.3%2Bcu{cuda}torch{torch}cxx11abiTRUE-cp{python}-cp{python}-linux_x86_64.whl"
 
 
 @pytest.mark.parametrize(
@@ -98,18 +98,3 @@ def test_a_wheels_name_against_the_environment(cuda: str, torch: str, python: st
     assert words in fault and bool(words) == bool(fault)
     assert wheel_fits("flash_attn-2.8.3-py3-none-any.whl", "2.13.0", "13.0", "3.11") == "", "its name does not say"
     assert "built for the CPU" in wheel_fits(NAME.format(cuda=130, torch="2.13", python=311), "2.13.0", "", "3.11")
-
-
-def test_a_wheel_of_another_torch_is_not_downloaded(project: Path) -> None:
-    done = install(project, NAME.format(cuda="128", torch="2.8", python="311"), "none")
-    assert "flash-attn is not installed: the wheel is for torch 2.8, and torch 2.13.0" in done.stderr
-    assert "Installing flash-attn" not in done.stdout
-    assert "FLASH_ATTN_WHEEL=<address" in done.stderr
-
-
-def test_without_a_wheel_and_without_the_index(project: Path) -> None:
-    done = install(project, "", "")
-    for name, remedy in (("flash-attn", "FLASH_ATTN"), ("causal-conv1d", "CAUSAL_CONV1D")):
-        assert f"Installing {name}: " in done.stdout
-        assert f"warning: {name} is not installed: it cannot be built" in done.stderr
-        assert f"{remedy}_WHEEL=<address" in done.stderr

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.gpu.parts import PARTS
+from benchmarks.gpu.parts import BY_MODULE
 from tests.gpu.absent import ROOT
 
 NO_TIME = "MINUTES=0.1"
@@ -43,9 +43,9 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_every_measurement_runs_on_a_cpu_and_writes_the_page(bare_python: Path, tmp_path: Path) -> None:
-    """Of two parts with one measurement, the last."""
+    """The others run in tests/method/test_output_path.py and tests/replay/test_benchmark.py."""
     out = tmp_path / "page.md"
-    parts = list({part.module: part for part in PARTS}.values())
+    parts = [part for part in BY_MODULE.values() if part.name not in ("addition", "replay")]
     chosen = " ".join(f"'{part.name}'" for part in parts)
     # Triton's interpreter may need minutes on a slow processor, whose shares are those of a GPU.
     done = make_gpu("DEVICE=cpu", "MINUTES=30", f"PARTS={chosen}", f"PYTHON={bare_python}", f"OUT={out}")
@@ -75,21 +75,15 @@ def test_every_measurement_runs_on_a_cpu_and_writes_the_page(bare_python: Path, 
     assert "- Left out: qwen3, lora_stair: the package peft is not installed" in text
 
 
-def test_a_gpu_that_is_not_there_is_one_line(bare_python: Path, tmp_path: Path) -> None:
-    done = make_gpu("DEVICE=cuda", f"PYTHON={bare_python}", f"OUT={tmp_path / 'page.md'}")
-    assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if "CUDA" in line]
-    assert line.startswith("error: torch ")
-    assert line.endswith("name another interpreter with PYTHON=, or run at small shapes with DEVICE=cpu")
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_gpu_is_what_it_takes_unless_told_otherwise(bare_python: Path, tmp_path: Path) -> None:
+def test_a_gpu_is_what_it_takes_unless_told_otherwise_and_one_that_is_not_there_is_one_line(
+    bare_python: Path, tmp_path: Path
+) -> None:
     """A machine whose driver is broken, or not there, makes no page of a CPU's figures by itself."""
     done = make_gpu(NO_TIME, f"PYTHON={bare_python}", f"OUT={tmp_path / 'page.md'}")
     assert done.returncode == 2
     (line,) = lines(done)
-    assert line.endswith("run at small shapes with DEVICE=cpu")
+    assert line.startswith("error: torch ") and "CUDA" in line
+    assert line.endswith("name another interpreter with PYTHON=, or run at small shapes with DEVICE=cpu")
     assert not list(tmp_path.iterdir())
 
 
@@ -101,18 +95,15 @@ def test_one_gpu_of_several_is_not_a_device(bare_python: Path, tmp_path: Path) -
     )
 
 
-def test_the_page_goes_into_a_folder_that_the_environment_names(bare_python: Path, tmp_path: Path) -> None:
-    done = make_gpu(NO_TIME, "DEVICE=cpu", f"PYTHON={bare_python}", OUT=str(tmp_path))
+def test_parts_are_chosen_by_name_and_the_page_goes_into_a_folder_that_the_environment_names(
+    bare_python: Path, tmp_path: Path
+) -> None:
+    done = make_gpu(NO_TIME, "DEVICE=cpu", "PARTS=read 'loss, 9B'", f"PYTHON={bare_python}", OUT=str(tmp_path))
     assert "Traceback" not in done.stderr
-    assert done.stdout.splitlines()[-1].endswith(f"the page is {tmp_path / 'gpu.md'}")
+    page = tmp_path / "gpu.md"
+    assert done.stdout.splitlines()[-1].endswith(f"0 of 2 parts ran, not whole: read, loss, 9B; the page is {page}")
     assert "of 0:06]" in done.stdout
-    assert [path.name for path in tmp_path.iterdir()] == ["gpu.md"]
-
-
-def test_some_of_the_parts_are_chosen_by_name(bare_python: Path, tmp_path: Path) -> None:
-    out = tmp_path / "page.md"
-    done = make_gpu(NO_TIME, "DEVICE=cpu", "PARTS=read 'loss, 9B'", f"PYTHON={bare_python}", f"OUT={out}")
-    assert done.stdout.splitlines()[-1].endswith(f"0 of 2 parts ran, not whole: read, loss, 9B; the page is {out}")
+    assert list(tmp_path.iterdir()) == [page]
 
 
 def test_a_python_without_torch_is_one_line(tmp_path: Path) -> None:

@@ -222,8 +222,9 @@ def test_the_benchmark_holds_the_bits_at_the_real_widths(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from benchmarks import addition
+    from benchmarks.gpu.parts import BY_MODULE
 
-    words = ["--models", name, "--tokens", "16", "--entries", "32", "--signals", "0.03", "0.003"]
+    words = [*BY_MODULE["benchmarks.addition"].arguments("cpu"), "--models", name]
     monkeypatch.setattr("sys.argv", ["addition.py", *words])
     assert addition.main() == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith(name)]

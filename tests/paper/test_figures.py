@@ -199,38 +199,22 @@ def test_a_run_without_stair_has_no_diagrams(config: Config) -> None:
 # ---------------------------------------------------------------- it prints
 
 
-def test_files_are_equal_bytes_of_the_texts_width_with_embedded_fonts(
-    drawn: Figure, config: Config, responses: Responses, tmp_path: Path
+def test_files_are_of_the_texts_width_with_embedded_fonts_and_equal_bytes_when_drawn_again(
+    request: pytest.FixtureRequest, drawn: Figure, config: Config, responses: Responses, tmp_path: Path
 ) -> None:
-    paths = [tmp_path / f"figure{suffix}" for suffix in (".csv", ".pdf", ".png")]
-    write(drawn, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
-    first = [path.read_bytes() for path in paths]
-    write(drawn, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
-    assert [path.read_bytes() for path in paths] == first
-    pdf = first[1]
+    files = []
+    for each in (drawn, figure(request.node.callspec.params["drawn"], config, responses)):
+        write(each, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
+        files.append([(tmp_path / f"figure{suffix}").read_bytes() for suffix in (".csv", ".pdf", ".png")])
+    table, pdf, _ = files[0]
+    assert files[1] == files[0]
     assert b"/CIDFontType2" in pdf and b"/FontFile2" in pdf, "TrueType, Type 42"
     assert b"/Type3" not in pdf
     assert b"Date" not in pdf
     (box,) = re.findall(rb"/MediaBox \[ ?0 0 ([\d.]+) ", pdf)
     assert float(box) == pytest.approx(TEXT_WIDTH * 72)
-    rows = list(csv.DictReader(io.StringIO(first[0].decode())))
+    rows = list(csv.DictReader(io.StringIO(table.decode())))
     assert len(rows) == len(drawn.values)
-
-
-def test_a_figure_drawn_again_has_the_same_bytes(
-    drawn: Figure, config: Config, responses: Responses, tmp_path: Path
-) -> None:
-    name = {"fig:training": "training"}.get(drawn.artifact, drawn.name)
-    if len([text for text in lines(drawn) if text == Labels.of(config).model("qwen3.5-9b")]) and name == "overview":
-        name = "overview_of_three"
-    again = figure(name, config, responses)
-    for place, each in (("first", drawn), ("second", again)):
-        (tmp_path / place).mkdir()
-        write(each, Labels.of(config), lambda suffix, place=place: tmp_path / place / f"figure{suffix}")  # type: ignore[misc]
-    for suffix in (".csv", ".pdf", ".png"):
-        assert (tmp_path / "first" / f"figure{suffix}").read_bytes() == (
-            tmp_path / "second" / f"figure{suffix}"
-        ).read_bytes()
 
 
 def test_conditions_differ_in_grey() -> None:

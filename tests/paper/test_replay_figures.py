@@ -38,6 +38,7 @@ from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, w
 from stair.stages.replay.measurement.categories import CATEGORIES
 from stair.statistics.grid import Responses
 from stair.statistics.transitions import transition_shares
+from stair.statistics.values import Value
 from tests.paper.test_figures import extents, lines
 from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 
@@ -93,24 +94,31 @@ def numbers(config: Config) -> ReplayNumbers:
     return numbers_of(config, all_statistics())
 
 
+def transitions_of(rows: pd.DataFrame) -> list[Value]:
+    return list(transition_shares(Responses.from_frame(rows), MODEL, "math500"))
+
+
 @cache
-def main_rows() -> pd.DataFrame:
-    """The rows of the main conditions, made once."""
-    return rows_of_main_conditions()
+def paper_transitions() -> list[Value]:
+    return transitions_of(rows_of_main_conditions())
 
 
 def drawn(name: str, numbers: ReplayNumbers, config: Config) -> Figure:
     labels = Labels.of(config)
     if name == "historical_computation":
-        transitions = transition_shares(Responses.from_frame(main_rows()), MODEL, "math500")
-        return historical_computation.build(numbers, transitions, labels)
+        return historical_computation.build(numbers, paper_transitions(), labels)
     modules = {"attention": attention, "neighborhood": neighborhood, "read_prediction": read_prediction}
     return modules[name].build(numbers, labels)
 
 
-@pytest.fixture(scope="module", params=list(REPLAY_FIGURES))
-def figure(request: pytest.FixtureRequest, numbers: ReplayNumbers, config: Config) -> Figure:
-    return drawn(request.param, numbers, config)
+@pytest.fixture(scope="module")
+def figures(numbers: ReplayNumbers, config: Config) -> dict[str, Figure]:
+    return {name: drawn(name, numbers, config) for name in REPLAY_FIGURES}
+
+
+@pytest.fixture(params=list(REPLAY_FIGURES))
+def figure(request: pytest.FixtureRequest, figures: dict[str, Figure]) -> Figure:
+    return figures[request.param]
 
 
 # ---------------------------------------------------------------- names
@@ -134,7 +142,7 @@ def test_the_text_s_numbers_are_exactly_the_paper_s(numbers: ReplayNumbers, conf
 
 
 def test_a_figure_s_csv_has_the_paper_s_numbers_once_each(
-    numbers: ReplayNumbers, config: Config, tmp_path: Path
+    config: Config, figures: dict[str, Figure], tmp_path: Path
 ) -> None:
     labels = Labels.of(config)
     for name, artifact in (
@@ -142,17 +150,19 @@ def test_a_figure_s_csv_has_the_paper_s_numbers_once_each(
         ("neighborhood", "fig:appendix-neighborhood"),
         ("read_prediction", "fig:appendix-read-prediction"),
     ):
-        write(drawn(name, numbers, config), labels, lambda suffix: tmp_path / f"figure{suffix}")
-        text = (tmp_path / "figure.csv").read_text(encoding="utf-8")
+        found = figures[name]
+        text = tidy_csv(found.artifact, found.values, labels, found.columns)
         assert joined(text, artifact)["value_ours"].notna().all(), name
         header = text.splitlines()[0].split(",")
         assert header[-5:] == list(COLUMNS) == ["layer", "depth", "k", "low", "high"]
+    write(found, labels, lambda suffix: tmp_path / f"figure{suffix}")
+    assert (tmp_path / "figure.csv").read_text(encoding="utf-8") == text
     rows = list(csv.DictReader(io.StringIO(text)))
     assert {row["layer"] for row in rows} == {"3", "11", "19", "27"}
 
 
-def test_intervals_are_in_the_csv(numbers: ReplayNumbers, config: Config) -> None:
-    text = tidy_csv("a", drawn("attention", numbers, config).values, Labels.of(config), COLUMNS)
+def test_intervals_are_in_the_csv(config: Config, figures: dict[str, Figure]) -> None:
+    text = tidy_csv("a", figures["attention"].values, Labels.of(config), COLUMNS)
     rows = [row for row in csv.DictReader(io.StringIO(text)) if row["low"]]
     assert {(row["metric"], row["low"], row["high"], row["depth"]) for row in rows} == {
         (f"attention mass on earlier assistant responses, layer {layer}", "40.0", "60.0", "3") for layer in (3, 19)
@@ -175,16 +185,14 @@ def test_groups_are_solid_and_dashed_with_hollow_squares(figure: Figure) -> None
     assert all(line.get_linestyle() == "--" and line.get_markerfacecolor() == "none" for line in second)
 
 
-def test_attention_has_four_panels_with_common_scales(numbers: ReplayNumbers, config: Config) -> None:
-    axes = drawn("attention", numbers, config).drawing.axes
+def test_attention_has_four_panels_with_common_scales(figures: dict[str, Figure]) -> None:
+    axes = figures["attention"].drawing.axes
     assert len(axes) == 4
     assert len({each.get_ylim() for each in axes}) == len({each.get_xlim() for each in axes}) == 1
 
 
-def test_historical_computation_marks_the_reported_layer_and_draws_transitions(
-    numbers: ReplayNumbers, config: Config
-) -> None:
-    found = drawn("historical_computation", numbers, config)
+def test_historical_computation_marks_the_reported_layer_and_draws_transitions(figures: dict[str, Figure]) -> None:
+    found = figures["historical_computation"]
     marked = [axes for axes in found.drawing.axes if any(list(line.get_xdata()) == [19, 19] for line in axes.lines)]
     assert len(marked) == 3 and [axes.get_yscale() for axes in marked] == ["linear", "log", "linear"]
     (bars,) = [axes for axes in found.drawing.axes if axes.containers]
@@ -198,8 +206,8 @@ def test_historical_computation_marks_the_reported_layer_and_draws_transitions(
     assert "interaction energy fractions 0.69% and 0.69%" in shown
 
 
-def test_neighborhood_joins_the_sizes_in_purple_and_gray(numbers: ReplayNumbers, config: Config) -> None:
-    for axes in drawn("neighborhood", numbers, config).drawing.axes:
+def test_neighborhood_joins_the_sizes_in_purple_and_gray(figures: dict[str, Figure]) -> None:
+    for axes in figures["neighborhood"].drawing.axes:
         assert [list(line.get_xdata()) for line in axes.lines] == [[8, 16, 32]] * 4
         assert [line.get_color() for line in axes.lines] == [MATCHED] * 2 + [GRAY] * 2
 
@@ -212,11 +220,11 @@ def test_sizes_are_drawn_in_order_in_whatever_order_the_key_lists_them(config: C
         assert axes.get_xlim()[0] < 8 and axes.get_xlim()[1] > 32
 
 
-def test_transitions_of_another_model_are_named(numbers: ReplayNumbers, config: Config) -> None:
-    own, other = (
-        " ".join(" ".join(lines(drawn("historical_computation", replace(numbers, model=model), config))).split())
-        for model in (MODEL, "qwen3.5-4b")
-    )
+def test_transitions_of_another_model_are_named(
+    numbers: ReplayNumbers, config: Config, figures: dict[str, Figure]
+) -> None:
+    of_another = drawn("historical_computation", replace(numbers, model="qwen3.5-4b"), config)
+    own, other = (" ".join(" ".join(lines(each)).split()) for each in (figures["historical_computation"], of_another))
     labels = Labels.of(config)
     assert "D: " not in own
     assert f"{labels.model('qwen3.5-4b')}, MATH-500, problem coverage" in other
@@ -256,8 +264,8 @@ def test_each_curve_is_drawn_from_its_own_statistics(config: Config) -> None:
     ]
 
 
-def test_read_prediction_has_a_zero_line_and_points_of_both_directions(numbers: ReplayNumbers, config: Config) -> None:
-    left, right = drawn("read_prediction", numbers, config).drawing.axes
+def test_read_prediction_has_a_zero_line_and_points_of_both_directions(figures: dict[str, Figure]) -> None:
+    left, right = figures["read_prediction"].drawing.axes
     for axes, points in ((left, 4), (right, 5)):
         zero, first, second = axes.lines
         assert list(zero.get_ydata()) == [0, 0]
@@ -283,10 +291,9 @@ def test_missing_numbers_are_gaps_with_their_reason(name: str, config: Config) -
 
 
 def test_transitions_that_are_missing_are_gaps(numbers: ReplayNumbers, config: Config) -> None:
-    rows = main_rows()
+    rows = rows_of_main_conditions()
     rows = rows.drop(rows[(rows["model"] == MODEL) & (rows["condition"] == "native") & (rows["turn"] == 3)].index[:1])
-    transitions = transition_shares(Responses.from_frame(rows), MODEL, "math500")
-    found = historical_computation.build(numbers, transitions, Labels.of(config))
+    found = historical_computation.build(numbers, transitions_of(rows), Labels.of(config))
     assert "Not computed:" in " ".join(lines(found))
     write_values = {each.turn: each.value for each in found.values if each.metric == "net change"}
     assert write_values["T2"] == pytest.approx(-0.5)

@@ -9,22 +9,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks.figures import Report
+from benchmarks.gpu.parts import BY_MODULE
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("shape", ["qwen3", "qwen3_5"])
 def test_the_benchmark_gives_its_figures_and_the_memory_is_near_its_estimate(tmp_path: Path, shape: str) -> None:
-    words = (
-        f"--shapes {shape} --hidden 256 --head-dim 32 --layers 5 --measured 3 --prefix 700 --problems 8 --tokens 100 --rounds 1 "
-        f"--no-bars --json {tmp_path / 'figures'}"
-    )
+    words = [*BY_MODULE["benchmarks.replay"].arguments("cpu"), "--shapes", shape, "--json", str(tmp_path / "figures")]
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.replay", *words.split()],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", "benchmarks.replay", *words], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     report = Report.read(tmp_path / "figures")

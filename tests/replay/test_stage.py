@@ -41,7 +41,6 @@ from tests.faults.harness import Kill, forked
 from tests.replay.small_run import MODEL, contents, make_run, reconfigure, replay, run
 from tests.sealed import reseal
 
-pytestmark = pytest.mark.xdist_group("replay")
 PLACE = (MODEL, "math500", "native")
 one_model = pytest.mark.parametrize("finished", ["qwen3"], indirect=True)
 hybrid_model = pytest.mark.parametrize("finished", ["qwen3_5"], indirect=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -38,10 +40,23 @@ def made(architecture: str, model: Models, tokenizer: Tokenizers, folder: Path) 
     return study
 
 
+@pytest.fixture(scope="session")
+def answered_study(
+    small_model: Models, small_tokenizer: Tokenizers, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Study]:
+    """Gives a study by architecture, each made once for all files; nobody may change it."""
+    return cache(lambda name: made(name, small_model, small_tokenizer, tmp_path_factory.mktemp("study")))
+
+
+def copied(study: Study, folder: Path) -> Study:
+    shutil.copytree(study.folder, folder, dirs_exist_ok=True)
+    return replace(study, folder=folder, first_rows=deepcopy(study.first_rows), layout={}, failed=[])
+
+
 @pytest.fixture(params=["qwen3", "qwen3_5"])
-def study(request: pytest.FixtureRequest, small_model: Models, small_tokenizer: Tokenizers, tmp_path: Path) -> Study:
-    """A study that a test may change."""
-    return made(request.param, small_model, small_tokenizer, tmp_path)
+def study(request: pytest.FixtureRequest, answered_study: Callable[[str], Study], tmp_path: Path) -> Study:
+    """A copy that a test may change, but for the model."""
+    return copied(answered_study(request.param), tmp_path)
 
 
 @dataclass
@@ -55,13 +70,13 @@ class Finished:
 
 @pytest.fixture(scope="session")
 def finished_study(
-    small_model: Models, small_tokenizer: Tokenizers, tmp_path_factory: pytest.TempPathFactory
+    answered_study: Callable[[str], Study], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Finished]:
     """Gives a finished study by architecture, each made once for all files."""
 
     @cache
     def of(architecture: str) -> Finished:
-        study = made(architecture, small_model, small_tokenizer, tmp_path_factory.mktemp("study"))
+        study = copied(answered_study(architecture), tmp_path_factory.mktemp("study"))
         engines = {condition: WatchedEngine(study.model) for condition in ("native", "stair", "own_first")}
         rows = {condition: study.go(condition, engine) for condition, engine in engines.items()}
         return Finished(study, {"vanilla": list(study.first_rows.values()), **rows}, engines)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -74,14 +75,19 @@ def grid_with(problems: int, correct: int, passed: int) -> Bools:
     return grid
 
 
+@cache
 def rows_of_evaluation() -> pd.DataFrame:
-    """The whole evaluation: every table of response rows follows from these rows, with every printed count."""
+    """The whole evaluation: every table of response rows follows from these rows, with every printed count.
+
+    Made once; nobody may change it.
+    """
     lora = rows_by_turn("tab:lora-turns")
     return pd.concat([rows_of_main_conditions(), lora[lora["condition"].isin(["lora", "lora_stair"])]])
 
 
+@cache
 def rows_of_main_conditions() -> pd.DataFrame:
-    """Vanilla, Native and STAIR of all models and benchmarks.
+    """Vanilla, Native and STAIR of all models and benchmarks; made once, and nobody may change it.
 
     Correct counts by first answer, passed problems by turn, and for Qwen3-4B Instruct on MATH-500
     Native's transitions from Vanilla.

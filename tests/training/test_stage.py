@@ -32,7 +32,6 @@ from tests.sealed import seal
 from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
 from tests.training.training_cases import KINDS, student_of
 
-pytestmark = pytest.mark.xdist_group("training")
 Make = Callable[..., RunPaths]
 
 

@@ -15,7 +15,7 @@ from stair.records.files import write_json
 from stair.records.manifest import with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
 ROWS = f"evaluation/{MODEL}/math500/stair.parquet"
 

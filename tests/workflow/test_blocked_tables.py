@@ -6,12 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from tests.sealed import reseal
-from tests.workflow.conftest import SMOKE, run_in, snakemake
-
-pytestmark = pytest.mark.xdist_group("workflow")
+from tests.workflow.conftest import run_in, snakemake
 
 
 def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
@@ -50,12 +47,3 @@ def test_a_job_that_fails_on_a_damaged_input_names_it_with_the_remedy(copied_run
     ]
     name = "evaluation/qwen3-4b-instruct/math500/stair.parquet"
     assert f"{name} does not match its sealed checksum; delete {name}; to make it again: stair reproduce" in line
-
-
-def test_an_edited_csv_ends_the_run_with_an_error(copied_run: Path) -> None:
-    path = copied_run / "results/smoke/tables/continuous_summary.csv"
-    path.write_text(path.read_text() + "edited,,,,,,,1.0,%\n")
-    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
-    assert done.returncode != 0
-    name = "tables/continuous_summary.csv"
-    assert f"{name} does not match its sealed checksum; delete {name}; to make it again: stair reproduce" in done.stderr

@@ -12,7 +12,7 @@ import pytest
 from tests.sealed import reseal
 from tests.workflow.conftest import SMOKE, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 RUN = ("--run", "results/smoke")
 PLACE = ("--model", "qwen3-4b-instruct", "--benchmark", "math500", "--condition")
 

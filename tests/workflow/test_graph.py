@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -59,8 +58,6 @@ from tests.workflow.smoke_jobs import (
     controlled,
     names,
 )
-
-pytestmark = pytest.mark.xdist_group("workflow")
 
 
 def test_one_command_makes_the_main_table(finished_run: Path) -> None:
@@ -229,32 +226,6 @@ def test_a_results_folder_of_any_name_works(tmp_path: Path, folder: str) -> None
     run_in(tmp_path, "stair", "data", "--report", "--run", str(results / "smoke"))
     assert (results / "smoke" / "data" / "report.md").is_file()
     assert {path.name for path in tmp_path.iterdir()} - {".snakemake"} == {folder}
-
-
-def test_a_truncated_file_with_its_time_ends_the_run_with_one_line(copied_run: Path) -> None:
-    """Snakemake compares times and takes it for unchanged."""
-    path = copied_run / "results" / "smoke" / "evaluation" / MODEL / "math500" / "stair.parquet"
-    times = path.stat().st_mtime_ns
-    path.write_bytes(path.read_bytes()[:-100])
-    os.utime(path, ns=(times, times))
-    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
-    assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if "stair.parquet" in line]
-    assert line.startswith("stair: error: ") and f"evaluation/{MODEL}/math500/stair.parquet" in line
-    assert "does not match its sealed checksum" in line
-
-
-def test_a_table_runs_again_when_rows_that_it_shows_change(copied_run: Path) -> None:
-    rows = copied_run / "results/smoke/evaluation" / MODEL / "math500/stair.parquet"
-    pq.write_table(pq.read_table(rows), rows, compression="gzip")
-    assert planned(copied_run) == {"figure overview", *(MAIN_TABLES - {"table native_accuracy"}), *TEXT}
-
-
-def test_a_stage_runs_by_name(copied_run: Path) -> None:
-    results = copied_run / "results" / "smoke"
-    (results / "sessions" / "evaluation" / "math500.parquet").unlink()
-    snakemake(copied_run, "sessions")
-    assert (results / "sessions" / "evaluation" / "math500.parquet").is_file()
 
 
 def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:

@@ -14,7 +14,7 @@ from tests.docs.extend_page import put, steps
 from tests.workflow.conftest import ROOT, planned, run_in, snakemake
 from tests.workflow.smoke_jobs import END, MODEL
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 FILE, RUN = f"lengths/{MODEL}.csv", ("--run", "results/smoke")
 
 

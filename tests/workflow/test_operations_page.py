@@ -23,7 +23,7 @@ from stair.records.leases import Holder
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, jobs_of, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 RESTORED = "## An archive's outputs in your own run: `stair restore`"
 _PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "archive.md")]
@@ -426,14 +426,23 @@ def test_another_number_of_shards(whole: Path, project: Path) -> None:
     assert results(project) == results(whole)
 
 
-def test_compaction(whole: Path, project: Path) -> None:
-    log = log_of(project, "native")
-    records = list(WorkLog(log).keys())
-    (file,) = log.glob("*.log")
-    (log / "copy.000.log").write_bytes(file.read_bytes() + b"torn")
-    assert "2 files with " in COMPACT(project).stdout
+def test_compaction(project: Path) -> None:
+    """Of the logs of two shards and a copy of one with a torn end; they are sealed to the same bytes."""
+    folder = project / "results/smoke"
+    log, rollouts = folder / "work/rollouts" / MODEL / "log", folder / f"rollouts/{MODEL}.parquet"
+    before, records = rollouts.read_bytes(), list(WorkLog(log).keys())
+    (log / "copy.000.log").write_bytes((log / "shard-0-of-2.000.log").read_bytes() + b"torn")
+    (folder / "tables/.intervals.csv.elsewhere.12.partial").touch()
+    os.utime(folder / "tables/.intervals.csv.elsewhere.12.partial", (0, 0))
+    told = COMPACT(project).stdout
+    assert f"work/rollouts/{MODEL}/log: 3 files with " in told
+    assert "1 unfinished files of processes that have ended removed" in told
     assert [path.name for path in log.iterdir()] == ["compacted.000.log"]
     assert list(WorkLog(log).keys()) == records
+    rollouts.unlink()
+    run_in(project, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
+    assert rollouts.read_bytes() == before
+    assert COMPACT(project).stdout == ""
 
 
 def test_looking_at_a_run(project: Path) -> None:

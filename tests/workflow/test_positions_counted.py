@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import pytest
 
-pytestmark = pytest.mark.xdist_group("workflow")
 MODEL = "qwen3-4b-instruct"
 PLACE = f"{MODEL}/math500"
 

@@ -17,7 +17,6 @@ from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import manifest_files, package_versions
 from tests.workflow.conftest import run_in
 
-pytestmark = pytest.mark.xdist_group("workflow")
 MODEL = "qwen3-4b-instruct"
 
 

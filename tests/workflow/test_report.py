@@ -15,7 +15,7 @@ from stair.paper.paper_order import shown
 from tests.paper.compiling import needs_latex
 from tests.workflow.conftest import run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 class Page(HTMLParser):

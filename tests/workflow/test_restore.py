@@ -15,7 +15,7 @@ from stair.records.files import write_json
 from stair.records.manifest import with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
 CONTROLLER = f"controllers/{MODEL}/stair"
 WEIGHTS = f"{CONTROLLER}/controller.safetensors"

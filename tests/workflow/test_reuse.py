@@ -10,7 +10,7 @@ import pytest
 from stair.records.worklog import WorkLog
 from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
 
 

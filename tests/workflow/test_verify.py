@@ -23,7 +23,7 @@ from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, environment, run_in
 
-pytestmark = [pytest.mark.xdist_group("workflow"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
 REPRODUCE = "stair reproduce --run smoke"
 
@@ -116,9 +116,10 @@ def test_one_command_mends_what_an_editor_did(copied_run: Path) -> None:
     tables = copied_run / "results/smoke/tables"
     keep_time(tables / "intervals.md", text("?"))
     refused = run_in(copied_run, *REPRODUCE.split(), check=False)
-    assert refused.returncode != 0
+    assert refused.returncode == 2
     (line, _) = lines_of(copied_run)
-    assert line in refused.stderr
+    (told,) = [each for each in refused.stderr.splitlines() if "intervals.md" in each]
+    assert told.startswith("stair: error: ") and line in told and "does not match its sealed checksum" in line
     assert line.endswith(f"; to mend it: rm results/smoke/tables/intervals.md && {REPRODUCE}")
 
     keep_time(tables / "comparisons.csv.manifest.json", truncate)

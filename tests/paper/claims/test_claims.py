@@ -80,10 +80,10 @@ def test_effects_are_the_papers_differences(judged: dict[int, Judged]) -> None:
     )
 
 
-def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(
-    judged: dict[int, Judged], tmp_path: Path
-) -> None:
-    after = Frame.of(tmp_path, swapped(rows_of_evaluation(), MODEL), shared_t1_rows(), paper_config()).judged()
+def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(judged: dict[int, Judged]) -> None:
+    rows = (Responses.from_frame(each) for each in (swapped(rows_of_evaluation(), MODEL), shared_t1_rows()))
+    of_swapped = Evidence(paper_config(), *rows, {})
+    after = [judge(claim, parts_of(claim, of_swapped)) for claim in read_claims()]
     fallen = {each.claim.number for each in after if each.as_stated < judged[each.claim.number].as_stated}
     # 2 is about Native and Vanilla; STAIR answers GPQA-Diamond as well, so that it holds for either. 12 and 13 have rows of
     # their own, 1, 3 and 14 another model.
@@ -180,18 +180,16 @@ def test_numbers_of_other_stages_are_joined_in_standard_errors() -> None:
     assert precise.interval.estimate == pytest.approx(6.0, abs=1e-3), "a part without an error counts as ten"
 
 
-def test_of_claim_eight_the_joint_effect_decides_and_swapped_rows_fell_it(
-    judged: dict[int, Judged], tmp_path: Path
-) -> None:
+def test_of_claim_eight_the_joint_effect_decides_and_swapped_rows_fell_it(judged: dict[int, Judged]) -> None:
     """All 15 parts have the stated sign, few of them alone significantly."""
     before = judged[8]
     assert before.verdict is Verdict.HOLDS and before.as_stated == 15
     assert before.joint is not None and before.joint.interval.estimate == pytest.approx(7.185, abs=0.001)
-    rows = rows_of_evaluation()
+    rows, claim = rows_of_evaluation(), read_claims()[7]
     for model in ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"):
         rows = swapped(rows, model)
-    after = {each.claim.number: each for each in Frame.of(tmp_path, rows, None, paper_config()).judged()}
-    assert after[8].verdict is Verdict.FAILS and after[8].as_stated == 0
+    after = judge(claim, parts_of(claim, evidence(paper_config(), rows)))
+    assert after.verdict is Verdict.FAILS and after.as_stated == 0
 
 
 # ---------------------------------------------------------------- what a run has
