@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks.training import peak_of_tensors
+from stair.models.attention import NAME, needs_no_mask
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.sessions.renderer import Renderer
 from stair.stages.training.objective import ObjectiveParts
@@ -17,71 +18,82 @@ from tests.training.training_cases import session, student_of, teacher_forcing
 GIB = 2**30
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-@pytest.mark.parametrize(("vocabulary", "recomputed"), [(320, 0), (320, 2), (320, 4), (20_000, 4)])
-def test_the_estimate_is_what_tensors_take(
-    architecture: str, vocabulary: int, recomputed: int, renderer: Renderer, thinking_renderer: Renderer
-) -> None:
-    """At both ends: a turn whose layers weigh most, and one whose vocabulary does."""
-    sizes = dict(
-        hidden_size=128, intermediate_size=384, head_dim=32, vocab_size=vocabulary, max_position_embeddings=4096
-    )
-    if architecture == "qwen3_5":  # as many heads in the recurrence as the real ones have for their width
-        sizes |= dict(
-            linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=32, linear_value_head_dim=32
-        )
-    model = random_model(architecture, **sizes)
-    chosen = renderer if architecture == "qwen3" else thinking_renderer
-    response = 1200 if vocabulary == 320 else 300
-    ids = chosen.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
-    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
-    with student_of(model, "stair", torch.float32) as student:
-        forcing = teacher_forcing(student, chosen, recomputed=recomputed)
-        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
-    history = len(chosen.prompt_ids([], "What is 1 + 2?")) + (response if architecture == "qwen3" else 0)
-    turn = Turn(history, 20, response, response)
+SIXTEENTH: dict[str, dict[str, int]] = {
+    "qwen3": dict(intermediate_size=608, num_attention_heads=8, head_dim=32),
+    "qwen3_5": dict(
+        intermediate_size=576, num_attention_heads=4, num_key_value_heads=1, head_dim=64, linear_num_key_heads=1,
+        linear_num_value_heads=2, linear_key_head_dim=128, linear_value_head_dim=128,
+    ),
+}  # fmt: skip
+"""The 4B models' layers at a sixteenth of their width."""
+
+
+def estimated_over_measured(
+    architecture: str,
+    kind: str,
+    recomputed: int,
+    renderer: Renderer,
+    *,
+    turns: int = 2,
+    response: int = 300,
+    attention: str = NAME,
+    **sizes: int,
+) -> float:
+    """Of a session in BF16, whose last turn needs most."""
+    sizes = SIXTEENTH[architecture] | dict(hidden_size=160, max_position_embeddings=4096) | sizes
+    model = random_model(architecture, torch.bfloat16, **sizes)
+    model.set_attn_implementation(attention)
+    known = len(renderer.prompt_ids([], "What is 1 + 2?"))
+    ids = renderer.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
+    session = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(turns)]
+    with student_of(model, kind, torch.float32) as student:
+        forcing = teacher_forcing(student, renderer, recomputed=recomputed)
+        measured = peak_of_tensors("cpu", lambda: forcing.run(session, lambda turn, parts: parts.loss.backward()))
+    seen = response if architecture == "qwen3" else 0  # without a marker nothing of a thinking response is seen again
+    turn = Turn((turns - 1) * (known + seen), known, response, (turns - 1) * response)
     estimate = turn_memory(
-        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=128 * 2, adapts=False, width=4, flash=False,
-        recomputed=recomputed,
+        model.config.to_dict(), turn, weights=0, layers=student.layers, trained=0, adapts=student.adapts,
+        flash=needs_no_mask(model), recomputed=recomputed,
     )  # fmt: skip
-    assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
+    return sum(estimate.values()) / measured
 
 
+@pytest.fixture
+def no_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU's attention without its causal bias, which no CPU kernel takes; it has no part in the memory."""
+    monkeypatch.setattr("stair.models.attention.causal_lower_right", lambda *_: None)
+
+
+@pytest.mark.parametrize("recomputed", [0, 2, 4])
+@pytest.mark.parametrize("kind", ["stair", "lora", "lora_stair"])
+@pytest.mark.usefixtures("no_bias")
+def test_the_estimate_is_what_tensors_take(kind: str, recomputed: int, renderer: Renderer) -> None:
+    assert 0.9 < estimated_over_measured("qwen3", kind, recomputed, renderer) < 1.1
+
+
+@pytest.mark.parametrize("recomputed", [0, 2, 4])
+@pytest.mark.parametrize("kind", ["stair", "lora"])
+def test_the_estimate_is_what_tensors_of_a_hybrid_take(kind: str, recomputed: int, thinking_renderer: Renderer) -> None:
+    assert 0.9 < estimated_over_measured("qwen3_5", kind, recomputed, thinking_renderer) < 1.1
+
+
+@pytest.mark.usefixtures("no_bias")
+def test_a_chunk_of_the_objective_is_counted_where_it_weighs_most(renderer: Renderer) -> None:
+    assert 0.9 < estimated_over_measured("qwen3", "stair", 4, renderer, vocab_size=20_000) < 1.1
+
+
+@pytest.mark.usefixtures("no_bias")
 def test_the_native_states_of_a_text_are_held_once(renderer: Renderer) -> None:
     """The teacher's pass frees a layer's states of the earlier turns when it has the new ones."""
-    model = random_model("qwen3", num_hidden_layers=8, num_key_value_heads=4, head_dim=64, max_position_embeddings=4096)
-    response, known = 300, len(renderer.prompt_ids([], "What is 1 + 2?"))
-    ids = renderer.tokenizer("The sum of 3 and 4 is 7. " * response, add_special_tokens=False)["input_ids"][:response]
-    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(4)]
-    with student_of(model, "stair", torch.float32) as student:
-        forcing = teacher_forcing(student, renderer, recomputed=8)
-        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
-    turn = Turn(3 * (known + response), known, response, 3 * response)
-    estimate = turn_memory(
-        model.config.to_dict(), turn, weights=0, layers=(1, 3), trained=64 * 4 * 2, adapts=False, width=4, flash=False,
-        recomputed=8,
-    )  # fmt: skip
-    assert 0.9 < sum(estimate.values()) / measured < 1.1, (measured, estimate)
+    sizes = dict(num_hidden_layers=8, num_key_value_heads=4, head_dim=64)
+    assert 0.9 < estimated_over_measured("qwen3", "stair", 8, renderer, turns=4, **sizes) < 1.1
 
 
 @pytest.mark.parametrize("recomputed", [0, 4])
-def test_an_adapters_copies_of_a_bf16_model_are_counted(recomputed: int, renderer: Renderer) -> None:
-    """Its matrices are FP32, and each projection's input is kept in FP32 for them."""
-    model = random_model(
-        "qwen3", torch.bfloat16, hidden_size=128, intermediate_size=384, head_dim=32, max_position_embeddings=4096
-    )
-    ids = renderer.tokenizer("The sum of 3 and 4 is 7. " * 400, add_special_tokens=False)["input_ids"][:400]
-    turns = [RecordedTurn("What is 1 + 2?", tuple(ids), 1.0) for _ in range(2)]
-    with student_of(model, "lora", torch.float32) as student:
-        trained = sum(each.numel() for each in student.parts()["adapter"].values())
-        forcing = teacher_forcing(student, renderer, recomputed=recomputed)
-        measured = peak_of_tensors("cpu", lambda: forcing.run(turns, lambda turn, parts: parts.loss.backward()))
-    turn = Turn(len(renderer.prompt_ids([], "What is 1 + 2?")) + 400, 20, 400, 400)
-    estimate = turn_memory(
-        model.config.to_dict(), turn, weights=0, layers=(), trained=trained, adapts=True, width=2, flash=False,
-        recomputed=recomputed,
-    )  # fmt: skip
-    assert 0.75 < sum(estimate.values()) / measured < 1.5, (measured, estimate)
+def test_masks_and_repeated_keys_are_counted(recomputed: int, renderer: Renderer) -> None:
+    """Transformers' own SDPA has them behind a prefix."""
+    ratio = estimated_over_measured("qwen3", "stair", recomputed, renderer, turns=3, attention="sdpa")
+    assert 0.9 < ratio < 1.1
 
 
 def test_a_full_length_session_of_the_4b_models_fits_an_80_gb_gpu() -> None:
@@ -107,7 +119,7 @@ def test_only_layers_that_do_not_fit_run_again(model: str) -> None:
     for free, count in zip((8, 12, 16), counts[2:5], strict=True):
         for layers_again, fits in ((count, True), (count - 1, False)):
             parts = turn_memory(CONFIGS[model], turn, **sizes, recomputed=layers_again)
-            assert (sum(parts.values()) - parts["native keys and values"] <= 0.8 * free * GIB) == fits
+            assert (sum(parts.values()) - parts["native keys and values"] <= 0.9 * free * GIB) == fits
 
 
 def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:

@@ -12,7 +12,7 @@ CHUNK_TOKENS = 256
 """Tokens of a chunk of `training.objective`."""
 
 _WIDE = 4  # bytes of FP32: normals, adapters, log-probabilities
-_USED = 0.8  # of the free memory: measured peaks were up to 1.2 times the estimate
+_USED = 0.9  # of the free memory: the estimate is 0.9 to 1.1 of measured peaks
 
 
 @dataclass(frozen=True)
@@ -51,55 +51,54 @@ def turn_memory(
         flash: whether queries behind a prefix need no mask (`stair.models.attention`).
         recomputed: first decoder layers that run again in the backward pass; None: all.
 
-    The peak is in the backward pass of one layer. The objective's chunks, whose peak comes before it, count if they are larger.
-    The layers that run again come last in the backward pass, when the others' states are gone; both count.
+    The backward pass begins with the last layers, which kept their states. Then each of the first layers runs again and has its
+    states alone. The gradients within an MLP come on top of either, or before them a chunk of the objective.
     """
     facts = describe(config)
     text = config.get("text_config", config)
     ffn, hidden = int(text["intermediate_size"]), facts.hidden_size
     full = facts.full_attention_layers
     prefix = len(full) == facts.layers
-    tokens = turn.prompt + turn.response + (0 if prefix and not adapts else turn.history)
+    reuses = prefix and not adapts
     whole = turn.history + turn.prompt + turn.response
-    heads = facts.query_heads * facts.head_dim
-    kv = 2 * facts.kv_heads * facts.head_dim
+    tokens = turn.prompt + turn.response if reuses else whole
+    query, key = facts.query_heads * facts.head_dim, facts.kv_heads * facts.head_dim
     first = 0 if adapts or not layers else min(layers)
-    # A recomputed layer keeps: the MLP's two halves, their activation and product, each with its gradient; the inputs and
-    # outputs of attention or a recurrence; the copies of the residual stream.
-    mlp = 6 * ffn + 6 * hidden
-    attention = 2 * (3 * heads + 2 * kv) + 6 * hidden + (2 * heads if facts.gated else 0)
-    # An adapter's matrices are FP32: each of the seven projections keeps its input in FP32, and one result is under way.
-    adapter = _WIDE * (5 * hidden + heads + 2 * ffn) if adapts and width < _WIDE else 0
-    again = tokens * (max(mlp + 2 * hidden, attention + 2 * hidden) * width + adapter)
-    if not prefix:
-        again = max(again, tokens * (_recurrent(text, width) + 4 * hidden * width))
-    loss = CHUNK_TOKENS * facts.vocabulary * 3 * _WIDE
-    recomputed = facts.layers if recomputed is None else recomputed
-    # A layer that keeps its states: inputs of the norms in FP32, the MLP's two halves and its activation; queries and keys before
-    # their norms in FP32 and after RoPE, values and result; keys and values of the prefix, or all of them for each query head.
-    kept = tokens * (2 * hidden * _WIDE + 3 * ffn * width)
-    kept_attention = tokens * ((heads + kv // 2) * _WIDE + ((3 if facts.gated else 2) * heads + kv) * width)
-    if prefix and not adapts:
-        kept_attention += turn.history * kv * width if flash else whole * 2 * heads * width
-    kept_recurrence = 0 if prefix else tokens * _recurrent(text, width)
-    if adapts:  # the projections' inputs, in FP32
-        kept += tokens * _WIDE * ((5 if width < _WIDE else 2) * hidden + (heads if width < _WIDE else 0) + ffn)
-    keeping = range(max(first, recomputed), facts.layers)
-    attending = len(set(keeping) & set(full))
+    again = max(first, facts.layers if recomputed is None else recomputed)
+
+    def states(layer: int) -> int:
+        """Bytes that autograd keeps of a layer. A frozen projection keeps nothing, one with an adapter its input in FP32."""
+        kept = 2 * hidden * _WIDE + 3 * ffn * width  # inputs of the norms; the MLP's two halves and the activation
+        if adapts:
+            kept += (2 * hidden + ffn) * _WIDE
+        if layer == first and not (adapts and layer in full):  # the graph begins behind its attention
+            return tokens * (kept - hidden * _WIDE)
+        if layer not in full:
+            return tokens * (kept + _recurrent(text, width))
+        # Queries and keys before their norms; queries and results, which a gate copies and multiplies.
+        kept += (query + key) * _WIDE + (4 if facts.gated else 2) * query * width
+        if adapts:
+            kept += (3 * hidden + query) * _WIDE
+        # Keys and values. A mask has them repeated for each query head, and becomes a tensor of the backbone's precision.
+        masked = reuses and not flash
+        return tokens * kept + whole * (2 * query + tokens if masked else 2 * key) * width
+
+    keeping = sum(states(layer) for layer in range(again, facts.layers))
+    alone = max((states(layer) for layer in range(first, again)), default=0)
+    # An adapter's: a projection's result in FP32, the residual stream and the norm's output.
+    gradients = tokens * ((ffn + 2 * hidden) * _WIDE if adapts else 3 * ffn * width)
+    # Beside a chunk: the input of the last norm and the gradient of its output.
+    chunk = CHUNK_TOKENS * facts.vocabulary * 3 * _WIDE + tokens * 2 * hidden * _WIDE
     return {
         "weights": weights * width,
         "trained": trained * 4 * _WIDE,
-        "native keys and values": whole * kv * facts.layers * width if prefix else 0,
-        "prefix of one layer": (turn.history * kv + tokens * kv) * width if prefix and not adapts else 0,
-        "attention mask": tokens * whole * (1 + width) if prefix and not adapts and not flash else 0,
-        "bank": 2 * turn.bank * kv * len(layers) * width,
-        "layers' inputs": max(0, recomputed - first) * tokens * hidden * width,
-        "other layers' states": len(keeping) * kept
-        + attending * kept_attention
-        + (len(keeping) - attending) * kept_recurrence,
-        # The student's and the teacher's; the student's gradient is FP32 until it is scaled.
-        "hidden states": turn.response * hidden * (2 * width + _WIDE),
-        "one layer again, or a chunk of the objective": max(again, loss),
+        "native keys and values": whole * 2 * key * facts.layers * width if prefix else 0,
+        "attention mask": tokens * whole if reuses and not flash else 0,
+        "bank": 2 * turn.bank * 2 * key * len(layers) * width,
+        "layers' inputs": (again - first) * tokens * hidden * width,
+        # The student's, and the teacher's or the gradient.
+        "hidden states": 2 * tokens * hidden * width,
+        "states of layers, and gradients or a chunk": max(keeping + chunk, max(keeping, alone) + gradients),
     }
 
 
@@ -124,13 +123,13 @@ _THERE_BEFORE = ("weights", "trained", "native keys and values")
 
 
 def _recurrent(text: Mapping[str, Any], width: int) -> int:
-    """Bytes a token that a Gated DeltaNet layer keeps in its backward pass, by Transformers' own code.
+    """Bytes a token that autograd keeps of a Gated DeltaNet, by Transformers' own code; fused kernels keep less.
 
-    Projections and the convolution in the backbone's precision; the recurrence in FP32: its inputs, their scaled copies, and
-    what each block of 64 tokens computes among itself. Fused kernels keep less.
+    In the backbone's precision: the convolution's input and output, and the norm's output. In FP32: the recurrence's inputs and
+    their scaled copies, five matrices of 64 x 64 for each block of 64 tokens, and a state for each block.
     """
     heads = int(text["linear_num_value_heads"])
-    keys = int(text["linear_num_key_heads"]) * int(text["linear_key_head_dim"])
-    values = heads * int(text["linear_value_head_dim"])
-    repeated = heads * int(text["linear_key_head_dim"])  # queries and keys stand once for every value head
-    return width * (3 * (2 * keys + values) + 2 * values) + _WIDE * (6 * repeated + 6 * values + 8 * 64 * heads)
+    key, value = int(text["linear_key_head_dim"]), int(text["linear_value_head_dim"])
+    convolved = 2 * int(text["linear_num_key_heads"]) * key + heads * value
+    # Queries and keys are repeated for every value head.
+    return width * (2 * convolved + heads * value) + heads * _WIDE * (8 * key + 6 * value + 5 * 64 + key * value // 64)
