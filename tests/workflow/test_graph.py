@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -226,6 +227,19 @@ def test_a_results_folder_of_any_name_works(tmp_path: Path, folder: str) -> None
     run_in(tmp_path, "stair", "data", "--report", "--run", str(results / "smoke"))
     assert (results / "smoke" / "data" / "report.md").is_file()
     assert {path.name for path in tmp_path.iterdir()} - {".snakemake"} == {folder}
+
+
+def test_a_truncated_file_with_its_time_ends_the_run_with_one_line(copied_run: Path) -> None:
+    """Snakemake compares times and takes it for unchanged."""
+    path = copied_run / "results" / "smoke" / "evaluation" / MODEL / "math500" / "stair.parquet"
+    times = path.stat().st_mtime_ns
+    path.write_bytes(path.read_bytes()[:-100])
+    os.utime(path, ns=(times, times))
+    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
+    assert done.returncode == 2
+    (line,) = [line for line in done.stderr.splitlines() if "stair.parquet" in line]
+    assert line.startswith("stair: error: ") and f"evaluation/{MODEL}/math500/stair.parquet" in line
+    assert "does not match its sealed checksum" in line
 
 
 def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:
