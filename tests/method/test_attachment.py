@@ -64,14 +64,13 @@ def test_the_update_is_the_papers(model: PreTrainedModel, case: Case) -> None:
     controlled(model, case)
     for handle in handles:
         handle.remove()
-    rope = model.model.rotary_emb
     bank_keys = torch.cat([segment.keys[0] for segment in case.bank.segments], 1)[None]
     bank_values = torch.cat([segment.values[0] for segment in case.bank.segments], 1)[None]
     entries = torch.arange(case.bank.tokens)[None]
-    _, keys = rotate(model, bank_keys, rope(bank_keys, entries))
+    _, keys = rotate(model, bank_keys, entries)
     queries = seen["queries"][:, case.start :].transpose(1, 2)
     positions = torch.arange(case.start, 19)[None] + case.bank.tokens
-    queries, _ = rotate(model, queries, rope(queries, positions))
+    queries, _ = rotate(model, queries, positions)
     z = differential_read(queries, keys, bank_values, case.reflector.normals[0], backend="naive")
     z = z.transpose(1, 2).flatten(2)
     if model.config.model_type == "qwen3_5_text":
@@ -83,9 +82,11 @@ def test_the_update_is_the_papers(model: PreTrainedModel, case: Case) -> None:
     assert (expected - native).abs().max() > 1e-2
 
 
-def rotate(model: PreTrainedModel, x: Tensor, cos_sin: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def rotate(model: PreTrainedModel, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
     """Transformers' own rotation; Qwen3.5's modelling file keeps the channels past rotary_dim as they are."""
-    cos, sin = cos_sin
+    if model.config.model_type == "qwen3_5_text":  # one row for each axis of an image
+        positions = positions.expand(3, 1, -1)
+    cos, sin = model.model.rotary_emb(x, positions)
     width = cos.shape[-1]
     turned, _ = apply_rotary_pos_emb(x[..., :width], x[..., :width], cos, sin)
     turned = torch.cat((turned, x[..., width:]), -1)

@@ -55,7 +55,7 @@ class Layer:
         return cls(model, case, seen["queries"][:, case.start :].transpose(1, 2), gate, seen["output"], keys, values)
 
     def rotated(self, x: Tensor, positions: Tensor) -> Tensor:
-        return rotate(self.model, x, self.model.model.rotary_emb(x, positions[None]))[1]
+        return rotate(self.model, x, positions[None])[1]
 
     def projected(self, z: Tensor) -> Tensor:
         """W_O (g * z)."""
