@@ -74,7 +74,7 @@ LEASED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
 COPIED = on_page("The run, or its model's folder, was copied")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
-SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
+SHARDS = on_page("Shards", 0)
 LOOK = on_page("Checking a run")
 RESTORE, FIRST = (on_page(RESTORED.removeprefix("## "), number) for number in (0, 1))
 SUMMARY = on_page("The run in one file")
@@ -424,16 +424,6 @@ def test_another_number_of_shards(whole: Path, project: Path) -> None:
     timed = (project / "results/smoke/work/timings/evaluation_shard").rglob("native-*-of-3.tsv")
     assert len(list(timed)) == 3
     assert results(project) == results(whole)
-
-
-def test_compaction(whole: Path, project: Path) -> None:
-    log = log_of(project, "native")
-    records = list(WorkLog(log).keys())
-    (file,) = log.glob("*.log")
-    (log / "copy.000.log").write_bytes(file.read_bytes() + b"torn")
-    assert "2 files with " in COMPACT(project).stdout
-    assert [path.name for path in log.iterdir()] == ["compacted.000.log"]
-    assert list(WorkLog(log).keys()) == records
 
 
 def test_looking_at_a_run(project: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections import Counter
@@ -51,24 +50,6 @@ def test_a_complete_log_is_sealed_again_to_the_same_bytes(copied_run: Path, word
     # A shard with nothing to do needs none either.
     assert weights.is_file()
     run_in(copied_run, sys.executable, "-c", PROGRAM, words[0], "--run", "results/smoke", *words[1:])
-
-
-def test_compacted_logs_are_sealed_to_the_same_bytes(copied_run: Path) -> None:
-    results = copied_run / "results" / "smoke"
-    logs = results / f"work/rollouts/{MODEL}/log"
-    (logs / "shard-0-of-2.000.log").write_bytes((logs / "shard-0-of-2.000.log").read_bytes() + b"torn")
-    (results / "tables" / ".intervals.csv.elsewhere.12.partial").touch()
-    os.utime(results / "tables" / ".intervals.csv.elsewhere.12.partial", (0, 0))
-    rollouts = results / f"rollouts/{MODEL}.parquet"
-    before = rollouts.read_bytes()
-    done = run_in(copied_run, "stair", "compact", "--run", "results/smoke")
-    assert f"work/rollouts/{MODEL}/log: 2 files with " in done.stdout
-    assert "1 unfinished files of processes that have ended removed" in done.stdout
-    assert [path.name for path in logs.iterdir()] == ["compacted.000.log"]
-    rollouts.unlink()
-    run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
-    assert rollouts.read_bytes() == before
-    assert run_in(copied_run, "stair", "compact", "--run", "results/smoke").stdout == ""
 
 
 def lose(results: Path, work: str, key: str) -> None:
