@@ -1,4 +1,4 @@
-"""Commands about a run's files: verification, lineage, provenance, costs, archives and compaction."""
+"""Commands about a run's files: verification, lineage, provenance, costs and archives."""
 
 from __future__ import annotations
 
@@ -156,28 +156,3 @@ def from_archive(
     from stair.cli.from_archive import from_archive as start
 
     start(archive, run, cores)
-
-
-@commands.command()
-def compact(run: RunOption) -> None:
-    """Merge the files of each work log, drop torn lines and duplicates; remove unfinished files of dead processes.
-
-    No record is lost if the command is killed. Skips logs that a process is writing. Writes work/.
-    """
-    from stair.records.compaction import compact as compact_log
-    from stair.records.files import remove_leftovers
-    from stair.records.leases import HeldError
-
-    _, paths = open_run(run)
-    for folder in sorted(paths.work().glob("**/log")):
-        try:
-            compacted = compact_log(folder.parent, always=True)
-        except HeldError as error:
-            print(f"skipped: {error}")
-            continue
-        if compacted is not None:
-            print(
-                f"{folder}: {compacted.files} files with {compacted.records} records merged, {compacted.freed} bytes freed"
-            )
-    if count := remove_leftovers(paths.folder):
-        print(f"{count} unfinished files of processes that have ended removed")

@@ -44,7 +44,7 @@ class Holder:
     """The holder of a lease."""
 
     work: str
-    """The leased work: a shard, a seal, a compaction."""
+    """The leased work: a shard, a training, a driver."""
     host: str
     place: str
     """The boot and the process namespace of the host, within which process ids are unique."""

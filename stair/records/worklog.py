@@ -12,7 +12,6 @@ record, are base64 of little-endian 32-bit integers: they take a quarter of the 
 from __future__ import annotations
 
 import binascii
-import contextlib
 import os
 import time
 import weakref
@@ -133,29 +132,14 @@ class WorkLog:
 
     folder: Path
     counts: LogCounts = field(default_factory=LogCounts)
-    only: list[Path] | None = None
-    """Read these files instead of the folder's."""
-
-    @classmethod
-    def of_files(cls, paths: list[Path]) -> WorkLog:
-        """The records of the given files."""
-        return cls(paths[0].parent, only=paths)
 
     def __post_init__(self) -> None:
         self._open: OrderedDict[int, int] = OrderedDict()
         weakref.finalize(self, _close, self._open)
-        self._read()
-
-    def _read(self) -> None:
-        _close(self._open)
-        self.counts = LogCounts()
-        logs = self.folder.glob("*.log") if self.folder.is_dir() else []
-        self._files = sorted(logs) if self.only is None else self.only
+        self._files = sorted(self.folder.glob("*.log"))
         self._places: dict[str, _Place] = {}
         for number, path in enumerate(self._files):
-            # A compaction can remove a file after the listing; its records are in the compacted file.
-            with contextlib.suppress(FileNotFoundError):
-                self._read_file(number, path)
+            self._read_file(number, path)
 
     def _read_file(self, number: int, path: Path) -> None:
         self.counts.files += 1
@@ -205,12 +189,7 @@ class WorkLog:
         place = self._places.get(key)
         if place is None:
             return None
-        try:
-            payload = self._payload(place)
-        except FileNotFoundError:  # compacted since it was read
-            self._read()
-            payload = self._payload(self._places[key])
-        record: dict[str, Any] = orjson.loads(payload)
+        record: dict[str, Any] = orjson.loads(self._payload(place))
         del record["key"]
         if isinstance(record.get(_IDS), str):
             record[_IDS] = array("i", binascii.a2b_base64(record[_IDS]))
@@ -235,21 +214,6 @@ class WorkLog:
     def files(self) -> list[Path]:
         """The files that were read, in order."""
         return list(self._files)
-
-    @property
-    def size(self) -> int:
-        return sum(path.stat().st_size for path in self._files)
-
-    @property
-    def used(self) -> int:
-        """Bytes of the distinct records."""
-        return sum(_HEADER + place.length + 1 for place in self._places.values())
-
-    def lines(self) -> Iterator[bytes]:
-        """The line of every record as in its file, each key once."""
-        for place in self._places.values():
-            payload = self._payload(place)
-            yield b"%08x %08x " % (place.checksum, place.length) + payload + b"\n"
 
     def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every (key, record), in the order of the files."""

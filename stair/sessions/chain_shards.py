@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from stair.engines.base import Engine
-from stair.records.compaction import compact
 from stair.records.interruption import Interrupted
-from stair.records.leases import HeldError
 from stair.records.log_with_reuse import LogWithReuse
 from stair.records.progress import Progress
 from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
@@ -110,10 +107,3 @@ def sealed_rows(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
             f"made under other settings; {SEAL_AGAIN}; it generates what is missing, and nothing else"
         )
-
-
-def tidy(work: Path) -> None:
-    """Compacts the logs after a seal."""
-    with suppress(HeldError):  # someone generates again here: it is tidied when that is sealed
-        if (done := compact(work)) is not None:
-            print(f"{work / 'log'}: {done.files} files with {done.records} records made one, {done.freed} bytes freed")

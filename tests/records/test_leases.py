@@ -233,7 +233,7 @@ def wait_until(holds) -> None:  # type: ignore[no-untyped-def]
         ((0, 2), "shard-1-of-4", False),
         ((0, 2), "shard-2-of-4", True),
         ((0, 1), "shard-4-of-5", True),
-        ((0, 2), "compaction", True),
+        ((0, 2), "training", True),
     ],
 )
 def test_shards_of_other_counts_overlap_where_they_share_work(

@@ -106,15 +106,6 @@ def test_more_files_than_are_kept_open(tmp_path: Path) -> None:
         assert len(os.listdir("/proc/self/fd")) <= before
 
 
-def test_a_reader_goes_on_when_its_files_were_made_one(tmp_path: Path) -> None:
-    paths = [write(tmp_path, RECORDS[:2], "shard-0-of-2"), write(tmp_path, RECORDS[2:], "shard-1-of-2")]
-    log = WorkLog(tmp_path)
-    (tmp_path / "whole.000.log").write_bytes(b"".join(path.read_bytes() for path in paths))
-    for path in paths:
-        path.unlink()
-    assert dict(log.items()) == dict(RECORDS)
-
-
 def test_a_last_record_torn_at_any_byte_is_dropped_and_the_others_stay(tmp_path: Path) -> None:
     whole = write(tmp_path / "whole", RECORDS).read_bytes()
     start = whole.rindex(b"\n", 0, -1) + 1

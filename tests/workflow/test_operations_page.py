@@ -74,7 +74,7 @@ LEASED = on_page("A dead process seems to hold a shard or the run")
 DAMAGED = on_page("An output is damaged, or was changed by hand")
 COPIED = on_page("The run, or its model's folder, was copied")
 STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
-SHARDS, COMPACT = (on_page("Shards and log files", number) for number in (0, 1))
+SHARDS = on_page("Shards", 0)
 LOOK = on_page("Checking a run")
 RESTORE, FIRST = (on_page(RESTORED.removeprefix("## "), number) for number in (0, 1))
 SUMMARY = on_page("The run in one file")
@@ -424,25 +424,6 @@ def test_another_number_of_shards(whole: Path, project: Path) -> None:
     timed = (project / "results/smoke/work/timings/evaluation_shard").rglob("native-*-of-3.tsv")
     assert len(list(timed)) == 3
     assert results(project) == results(whole)
-
-
-def test_compaction(project: Path) -> None:
-    """Of the logs of two shards and a copy of one with a torn end; they are sealed to the same bytes."""
-    folder = project / "results/smoke"
-    log, rollouts = folder / "work/rollouts" / MODEL / "log", folder / f"rollouts/{MODEL}.parquet"
-    before, records = rollouts.read_bytes(), list(WorkLog(log).keys())
-    (log / "copy.000.log").write_bytes((log / "shard-0-of-2.000.log").read_bytes() + b"torn")
-    (folder / "tables/.intervals.csv.elsewhere.12.partial").touch()
-    os.utime(folder / "tables/.intervals.csv.elsewhere.12.partial", (0, 0))
-    told = COMPACT(project).stdout
-    assert f"work/rollouts/{MODEL}/log: 3 files with " in told
-    assert "1 unfinished files of processes that have ended removed" in told
-    assert [path.name for path in log.iterdir()] == ["compacted.000.log"]
-    assert list(WorkLog(log).keys()) == records
-    rollouts.unlink()
-    run_in(project, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
-    assert rollouts.read_bytes() == before
-    assert COMPACT(project).stdout == ""
 
 
 def test_looking_at_a_run(project: Path) -> None:

@@ -15,7 +15,7 @@ from stair.config.paths import RunPaths
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard
 from stair.records.tables import write_table
-from stair.sessions.chain_shards import run_shard, sealed_rows, tidy
+from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import report_entries
 from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, wrongly_captured
 from stair.sessions.positions import KEY as POSITIONS
@@ -62,7 +62,6 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
         if (session, sample, turn) not in lacking
     ]
     report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
-    tidy(study.work)
     return facts
 
 

@@ -20,7 +20,7 @@ from stair.records.shards import Shard
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
 from stair.sessions.chain import Missing
-from stair.sessions.chain_shards import run_shard, sealed_rows, tidy
+from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import report_entries
 from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
 
@@ -128,7 +128,6 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     # Snakemake plans a new training before it can see that the responses are the same.
     price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
     report_entries(output, "rollouts.missing", len(gaps), existing, price)
-    tidy(paths.work("rollouts", model))
     return facts
 
 
