@@ -185,14 +185,14 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
     write_manifest(tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, inputs=[], settings={})
-    check_job_inputs(config, RunPaths(tmp_path / "two"), "preflight", [weights])
-    check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
+    check_job_inputs(config, RunPaths(tmp_path / "two"), [weights])
+    check_job_inputs(config, RunPaths(tmp_path / "one"), [weights])
     weights.write_bytes(b"others")
-    check_job_inputs(config, RunPaths(tmp_path / "two"), "preflight", [weights])
+    check_job_inputs(config, RunPaths(tmp_path / "two"), [weights])
     with pytest.raises(
         ValueError, match=r"m/model\.safetensors does not match its sealed checksum; delete backbones/m"
     ):
-        check_job_inputs(config, RunPaths(tmp_path / "one"), "preflight", [weights])
+        check_job_inputs(config, RunPaths(tmp_path / "one"), [weights])
 
 
 def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:

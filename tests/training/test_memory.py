@@ -119,7 +119,7 @@ def test_only_layers_that_do_not_fit_run_again(model: str) -> None:
     for free, count in zip((8, 12, 16), counts[2:5], strict=True):
         for layers_again, fits in ((count, True), (count - 1, False)):
             parts = turn_memory(CONFIGS[model], turn, **sizes, recomputed=layers_again)
-            assert (sum(parts.values()) - parts["native keys and values"] <= 0.9 * free * GIB) == fits
+            assert (sum(parts.values()) - parts["native keys and values"] <= 0.8 * free * GIB) == fits
 
 
 def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:
