@@ -174,8 +174,8 @@ class DrivenRun:
 
     def records_of_shard(self, work: str, shard: str) -> int:
         """Finished records of one shard."""
-        logs = list((self.results / "work" / work).glob(f"**/log/shard-{shard}-of-*.log"))
-        return len(WorkLog.of_files(logs)) if logs else 0
+        logs = (self.results / "work" / work).glob(f"**/log/shard-{shard}-of-*.log")
+        return sum(log.read_bytes().count(b"\n") for log in logs)  # a record is a line
 
     def repeated(self) -> int:
         """Records that were written twice, in all logs."""
