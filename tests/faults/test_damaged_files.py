@@ -29,7 +29,7 @@ from tests.workflow.conftest import RESULTS, contents, environment, run_in
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 
 _RUN = Path("results/smoke")
-_SAMPLE = {("garbage", ".snakemake"), ("garbage", "work/start.json"), ("flipped", "tables/intervals.md")}
+_SAMPLE = {("garbage", ".snakemake"), ("garbage", "work/start.json"), ("flipped", "tables/*.md")}
 
 
 def flip(path: Path) -> None:
