@@ -159,9 +159,10 @@ class LogHandler(LogHandlerBase):
         log, tail = ((str(explanation.log),), explanation.tail) if explanation else ((), ())
         self._note(job, event, logs=log, reason=reason, tail=tail)
         where = f" (log: {', '.join(map(_from_start, logs))})" if written and event != "stopped" else ""
-        if event == "failed":
+        # Only a command's own error says all; two jobs that were killed have two reasons.
+        if event == "failed" and explanation is not None and explanation.own:
             if reason in self._reasons:
-                self._print(f"also failed: {job.name}, for the same reason")
+                self._print(f"also failed: {job.name}, for the same reason{where}")
                 return
             self._reasons.add(reason)
         self._print(f"{words}: {job.name}: {reason.removeprefix('stair: ')}{where}")

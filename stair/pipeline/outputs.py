@@ -74,10 +74,7 @@ def _beside(path: Path, folder: Path) -> Output:
 
 
 def _damaged(path: Path, folder: Path, text: str, denied: str = "") -> Output:
-    """An output with a damaged manifest. Its first file and the manifest are unsound, unless permissions are the fault.
-
-    Without its manifest, a deleted file that no job needs any more is no output.
-    """
+    """An output with a damaged manifest. Its first file and the manifest are unsound, unless permissions are the fault."""
     own = name_in_run(owner_of(path), folder)
     below = sorted(name_in_run(file, folder) for file in (folder / own).rglob("*") if file.is_file())
     files = [name for name in below if not name.endswith(f"/{SUFFIX}")] or [own]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from stair.config.paths import RunPaths
@@ -25,9 +25,8 @@ def put_in_order(folder: Path) -> int:
         # Snakemake counts the file with the job's seconds as an output.
         timing = paths.timing(manifest.rule, *manifest.wildcards.values())
         outputs = [*(folder / name for name in manifest.files), *([timing] if timing.exists() else [])]
-        with suppress(
-            OSError
-        ):  # a file that another process deletes meanwhile, does not exist, or belongs to somebody else
+        # A file that another process deletes meanwhile, does not exist, has no possible name, or belongs to somebody else.
+        with suppress(OSError, ValueError):
             oldest = min(file.stat().st_mtime_ns for file in outputs)
             newest = max((_time(folder / name) for name in manifest.inputs), default=0)
             if newest > oldest and not differences(manifest, folder, digests=digests):
@@ -49,7 +48,10 @@ def _in_order(folder: Path) -> list[Manifest]:
             manifests[path] = read_manifest(path)
     maker = {name: path for path, manifest in manifests.items() for name in manifest.files}
     before = {path: [maker[name] for name in each.inputs if name in maker] for path, each in manifests.items()}
-    return [manifests[path] for path in TopologicalSorter(before).static_order()]
+    try:
+        return [manifests[path] for path in TopologicalSorter(before).static_order()]
+    except CycleError:  # in a foreign run's manifests alone
+        return []
 
 
 def _time(file: Path) -> int:

@@ -20,6 +20,7 @@ from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.outputs import Output, is_output, read_outputs
 from stair.records.manifest import (
     CODE,
+    SUFFIX,
     Difference,
     Digests,
     Kind,
@@ -194,6 +195,9 @@ class Verification:
             f"{verb} {shlex.join(map(str, few))}" for verb, few in (("chmod u+rX", denied), ("rm", unsound)) if few
         ]
         if unsound or not denied or any(output.state == "missing" for output in outputs):
+            # Snakemake makes a deleted download again if it is asked for.
+            fetched = [name for name in names if name.startswith("raw/") and not name.endswith(SUFFIX)]
+            commands += [f"{self._start} --target {shlex.quote(name)}" for name in fetched]
             commands.append(self._start)
         return " && ".join(commands)
 

@@ -218,7 +218,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def manifest_of(path: Path, content: Mapping[str, Any]) -> Manifest:
     """A manifest from its content. Raises ValueError where a part of it is missing or of another kind, or was changed."""
-    if content.get(_CHECKSUM, (checksum := _checksum(content))) != checksum:
+    if content.get(_CHECKSUM) != _checksum(content):
         raise ValueError(f"{path} does not match its own checksum")
     parts = [content.get(key) for key in ("wildcards", "files", "inputs", "settings", "versions")]
     texts = [content.get("rule"), content.get("sealed")]

@@ -118,8 +118,11 @@ def test_a_job_that_is_tried_again_is_not_announced_as_failed(shown: Shown) -> N
 def test_several_jobs_with_one_reason_show_it_once(shown: Shown) -> None:
     reason = "results/smoke has a damaged file: a.csv; delete a.csv"
     assert shown.fail(f"stair: error: {reason}").startswith(f"failed: {NAME}: {reason}")
-    assert shown.fail(f"stair: error: {reason}") == f"also failed: {NAME}, for the same reason\n"
+    also = f"also failed: {NAME}, for the same reason (log: results/smoke/logs/0.log)\n"
+    assert shown.fail(f"stair: error: {reason}") == also
     assert shown.entry.reason == reason
+    for _ in range(2):
+        assert shown.fail("the last line of a killed job").startswith(f"failed: {NAME}: "), "it is no shared reason"
     assert shown.fail("stair: error: another").startswith(f"failed: {NAME}: another")
 
 

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import ROOT, SMOKE, made_once
+from tests.workflow.conftest import SMOKE, made_once
 
 COMMAND = ("stair", "reproduce", "--run", str(SMOKE))
 # Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
 SLOW = ("--set", "transformers={batch_width: 2}")
-SNAKEMAKE = ("snakemake", "--snakefile", str(ROOT / "Snakefile"))
-SNAKEMAKE_CONFIG = ("--config", f"run={SMOKE}", SLOW[1])
 
 
 @pytest.fixture(scope="session")

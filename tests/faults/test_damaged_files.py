@@ -29,7 +29,12 @@ from tests.workflow.conftest import RESULTS, contents, environment, run_in
 pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 
 _RUN = Path("results/smoke")
-_SAMPLE = {("garbage", ".snakemake"), ("garbage", "work/start.json"), ("flipped", "tables/*.md")}
+_SAMPLE = {
+    ("garbage", ".snakemake"),
+    ("garbage", "work/start.json"),
+    ("flipped", "tables/*.md"),
+    ("garbage", "raw/math*.jsonl.manifest.json"),
+}
 
 
 def flip(path: Path) -> None:
