@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 
 _RUN = Path("results/smoke")
 _SAMPLE = {
-    ("garbage", ".snakemake"),
+    ("garbage", ".snakemake/metadata"),
     ("garbage", "work/start.json"),
     ("flipped", "tables/*.md"),
     ("garbage", "raw/math*.jsonl.manifest.json"),
@@ -71,8 +71,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 
 def kind(path: Path) -> str:
     """A file's path without the names that only number it, or that name one of many files made and read alike."""
-    if path.parts[0] in (".snakemake", "logs"):
-        return path.parts[0]
+    if path.parts[0] == "logs":
+        return "logs"
+    if path.parts[0] == ".snakemake":
+        return path.parent.as_posix()
     if path.parts[0] in ("tables", "figures"):
         return f"{path.parts[0]}/*{''.join(path.suffixes)}"
     if path.parts[0] == "work" and {"timings", "progress", "log"} & set(path.parts):
