@@ -88,7 +88,8 @@ tiny-backbones: $(READY)
 	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones
 	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(WRITE),--write)
 
-# A file is of one worker, which makes its fixtures once. In the order of the names, small files come last, so the workers end together.
+# A worker runs whole files, so that each makes its fixtures once. In the order of the names, small files
+# come last, and the workers end together.
 test: $(READY) $(TEST_READY)
 	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadfile --no-loadscope-reorder
 

@@ -195,7 +195,7 @@ class Verification:
             f"{verb} {shlex.join(map(str, few))}" for verb, few in (("chmod u+rX", denied), ("rm", unsound)) if few
         ]
         if unsound or not denied or any(output.state == "missing" for output in outputs):
-            # Snakemake makes a deleted download again if it is asked for.
+            # A download that no job needs is made again only as a target.
             fetched = [name for name in names if name.startswith("raw/") and not name.endswith(SUFFIX)]
             commands += [f"{self._start} --target {shlex.quote(name)}" for name in fetched]
             commands.append(self._start)

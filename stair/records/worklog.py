@@ -210,11 +210,6 @@ class WorkLog:
             payload += more
         return payload
 
-    @property
-    def files(self) -> list[Path]:
-        """The files that were read, in order."""
-        return list(self._files)
-
     def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Every (key, record), in the order of the files."""
         for key in self._places:

@@ -55,7 +55,7 @@ def lose(results: Path, work: str, key: str) -> None:
     """Takes one record out of a log, and the shards' markers away, as if it had never been generated."""
     log = WorkLog(results / work / "log")
     records = dict(log.items())
-    for path in log.files:
+    for path in log.folder.glob("*.log"):
         path.unlink()
     with WorkLogWriter(results / work / "log", "shard-0-of-1") as writer:
         for other, record in records.items():
