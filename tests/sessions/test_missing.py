@@ -225,7 +225,7 @@ def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp
         later.append(step.key)
         first.append_record(record[step.key])
     # T3 and T4 of one trajectory are lost, and an entry names its T2.
-    for path in shard.study.log("native").files:
+    for path in shard.study.log("native").folder.glob("*.log"):
         path.unlink()
     with WorkLogWriter(shard.work / "log", "shard-0-of-1") as log:
         for key in record.keys() - later[1:]:
