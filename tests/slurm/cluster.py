@@ -120,8 +120,8 @@ class Cluster:
     def start(self) -> None:
         """Starts everything and waits until both nodes are idle."""
         host = socket.gethostname()
-        for name in ("state", *(f"spool-{node}" for node in NODES)):
-            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        for own in (self.folder / "state", *map(self._spool, NODES)):
+            own.mkdir(parents=True, exist_ok=True)
         nodes, devices = "", ""
         controller, accounting, *ports = _free_ports(2 + len(NODES))
         for number, node in enumerate(NODES):
@@ -185,24 +185,24 @@ class Cluster:
         self._wait("accounting answers", lambda: bool(self.ask("sacctmgr", "-n", "show", "qos")))
 
     def start_node(self, node: str) -> None:
-        """Starts a node's daemon."""
-        self._daemon(node, "slurmd", "-D", "-N", node)
+        """Starts a node's daemon in the node's folder, in which Slurm's process of each job step works too."""
+        self._daemon(node, "slurmd", "-D", "-N", node, folder=self._spool(node))
 
     def stop_node(self, node: str) -> None:
-        """Takes a node down as a power cut does: its daemon and all that its jobs run die at once."""
-        spool = str(self.folder / f"spool-{node}").encode()
-        dying = {self.processes[node].pid}
+        """Takes a node down as a power cut does: its daemon and all that its jobs run end at one moment.
+
+        Slurm's process on the node reports a killed script as a failed job, so all are halted before the first is killed.
+        """
+        dying = set()
         for process in self.members():
             with suppress(OSError):
-                words = (process / "environ").read_bytes().split(b"\0")
-                stepd = b"slurmstepd" in (process / "cmdline").read_bytes()
-                if f"SLURMD_NODENAME={node}".encode() in words or (
-                    stepd and spool in os.readlink(process / "cwd").encode()
-                ):
+                works_in, words = os.readlink(process / "cwd"), (process / "environ").read_bytes().split(b"\0")
+                if works_in == str(self._spool(node)) or f"SLURMD_NODENAME={node}".encode() in words:
                     dying.add(int(process.name))
-        for number in dying:
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
+        for end in (signal.SIGSTOP, signal.SIGKILL):
+            for number in dying:
+                with suppress(ProcessLookupError):
+                    os.kill(number, end)
         self.processes.pop(node).wait()
 
     def members(self) -> list[Path]:
@@ -246,8 +246,11 @@ class Cluster:
         assert done.returncode == 0 or not check, f"{' '.join(words)}: {done.stderr}"
         return done.stdout.strip()
 
-    def _daemon(self, name: str, *words: str) -> None:
-        self._launch(name, *self.inside(*words))
+    def _spool(self, node: str) -> Path:
+        return self.folder / f"spool-{node}"
+
+    def _daemon(self, name: str, *words: str, folder: Path | None = None) -> None:
+        self._launch(name, *self.inside(*words, folder=folder))
 
     def _launch(self, name: str, *words: str, stdin: int = subprocess.DEVNULL) -> None:
         with open(self.folder / f"{name}.out", "ab") as output:
