@@ -27,7 +27,16 @@ from stair.config.paths import START
 from stair.pipeline import driven_run
 from stair.pipeline.driver_lease import holds_run
 from stair.pipeline.job_list import JOB_LIST
-from stair.pipeline.job_logs import KILLED, NOT_STARTED, ended_process, explain, full_disk, logs_since, refusal
+from stair.pipeline.job_logs import (
+    KILLED,
+    NOT_STARTED,
+    ended_on_slurm,
+    ended_process,
+    explain,
+    full_disk,
+    logs_since,
+    refusal,
+)
 from stair.pipeline.status import Entry, Job, append, job_name, job_of, table
 from stair.records.progress import duration
 from stair.records.shards import SEAL_AGAIN
@@ -148,7 +157,7 @@ class LogHandler(LogHandlerBase):
         refused = refusal(record.rule_msg or "")
         written = [] if refused else logs_since(job.started, map(Path, logs))  # an earlier attempt's explains nothing
         explanation = explain(written)
-        ended = self._ends.pop(next(iter(record.log), ""), "")
+        ended = self._ends.pop(next(iter(record.log), ""), "") or ended_on_slurm(record.rule_msg or "")
         if written and (explanation is None or (KILLED in ended and not explanation.own)):
             reason = ended or "no message in its log"
         else:

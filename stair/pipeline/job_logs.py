@@ -20,6 +20,9 @@ _RAISED = re.compile(r"^Job submission failed with exception: (.+)", flags=re.M)
 _ENDED = re.compile(r"> (\S+) 2>&1' (?:died with <Signals\.\w+: (\d+)>|returned non-zero exit status (\d+))")
 """Snakemake's message of a failed command: the job's log, and the signal or the exit code."""
 KILLED = "the system killed its process"
+_STATUS = re.compile(r"SLURM status is: '(\w+)")
+"""The message of Snakemake's executor on a job that Slurm calls ended."""
+_RESUME = "run the same command again to resume"
 _CLOCK_SECONDS = 10.0
 """How far the clocks of a driver and of a file server may differ."""
 _LITTLE_BYTES, _FEW_FILES = 100e6, 100
@@ -51,7 +54,15 @@ def ended_process(message: str) -> tuple[str, str] | None:
         said = f"{KILLED} ({signal.Signals(number).name})"
     else:
         said = f"its process ended with exit code {code} and without a message"
-    return log, f"{said}; run the same command again to resume"
+    return log, f"{said}; {_RESUME}"
+
+
+def ended_on_slurm(message: str) -> str:
+    """How a job ended on Slurm, from the message of Snakemake's executor; empty if it does not contain Slurm's status."""
+    if not (status := _STATUS.search(message)):
+        return ""
+    said = "its process ended without a message" if status[1] == "FAILED" else KILLED
+    return f"{said} (Slurm's status: {status[1]}); {_RESUME}"
 
 
 def full_disk(log: Path) -> str:

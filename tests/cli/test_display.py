@@ -187,6 +187,20 @@ def test_the_reason_of_a_job_that_ended_without_a_message(shown: Shown, end: str
     assert shown.fail(text).startswith(f"failed: {NAME}: {reason}")
 
 
+@pytest.mark.parametrize(
+    ("status", "text", "reason"),
+    [
+        ("NODE_FAIL", "5 of 9 responses", "the system killed its process (Slurm's status: NODE_FAIL); run the same"),
+        ("OUT_OF_MEMORY", "stair: error: a is b", "a is b"),
+        ("FAILED", "", "its process ended without a message (Slurm's status: FAILED); run the same command"),
+        ("FAILED", "Traceback\nKeyError: 1", "KeyError: 1"),
+    ],
+)
+def test_the_reason_of_a_job_that_ended_silently_on_slurm(shown: Shown, status: str, text: str, reason: str) -> None:
+    message = f"SLURM-job '71' failed, SLURM status is: '{status}'. Reason: Unknown."
+    assert shown.fail(text, message).startswith(f"failed: {NAME}: {reason}")
+
+
 def test_the_reason_of_a_job_that_never_began(shown: Shown) -> None:
     shown.log.write_text("stair: error: of an earlier attempt\n")
     os.utime(shown.log, (0, time.time() - 3600))
