@@ -118,7 +118,7 @@ def budget(
 @commands.command()
 def restore(
     archive: Annotated[
-        Path, typer.Argument(help="A folder with the layout of a run, or a .tar.gz or .zip of one, with manifests.")
+        Path, typer.Argument(help="A folder with the layout of a run, or a .tar.gz of one, with manifests.")
     ],
     run: RunOption,
 ) -> None:

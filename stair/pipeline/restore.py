@@ -60,7 +60,7 @@ class Outcome:
 def restore(config: Config, paths: RunPaths, archive: Path) -> list[Outcome]:
     """Copies outputs of an archive that equal those that the run would make.
 
-    `archive` is a folder laid out as a run's, or a .tar, .tar.gz or .zip of one.
+    `archive` is a folder laid out as a run's, or a .tar.gz of one.
 
     Raises:
         ValueError: the archive cannot be read, or contains no output for a run.

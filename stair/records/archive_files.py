@@ -1,18 +1,14 @@
-"""Packs a folder reproducibly, and opens a .tar, .tar.gz or .zip without writing outside of its folder."""
+"""Packs a folder reproducibly as a .tar.gz, and opens one without writing outside of its folder."""
 
 from __future__ import annotations
 
 import gzip
-import lzma
 import shutil
-import struct
 import tarfile
-import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from stair.config.resolve import RESOLVED
 from stair.records.files import MAKE_ROOM, gigabytes, is_full, replacing, scratch_folder
@@ -26,11 +22,6 @@ _FOLDERS = (
 """Folders of a run: one of them suffices to recognise an archive."""
 
 
-_DAMAGE = (
-    tarfile.TarError, zipfile.BadZipFile, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error
-)  # fmt: skip
-
-
 class _Refused(Exception):
     """A sound archive that is not unpacked."""
 
@@ -42,73 +33,45 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
         yield _root(archive, archive)
         return
     if not archive.is_file():
-        raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz or .zip of one")
+        raise ValueError(f"{archive} does not exist; name a folder laid out as a run's, or a .tar.gz of one")
     with scratch_folder(beside / "archive") as unpacked:
         try:
-            if zipfile.is_zipfile(archive):
-                _unpack_zip(archive, unpacked)
-            else:
-                _unpack_tar(archive, unpacked)
-        # The modules raise RuntimeError for a password, and its NotImplementedError for an unknown compression.
-        except (_Refused, RuntimeError) as error:
+            _unpack(archive, unpacked)
+        except _Refused as error:
             raise ValueError(f"{archive} cannot be unpacked: {error}") from error
-        except _DAMAGE as error:
-            reason = " ".join(str(error).split()).partition(": - method")[0]
+        except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+            reason = " ".join(str(error).split())
             if is_full(error):
                 raise ValueError(f"{archive} cannot be unpacked ({reason}): {MAKE_ROOM}") from error
-            raise ValueError(f"{archive} is damaged or no archive ({reason}); copy it again") from error
+            raise ValueError(
+                f"{archive} is damaged or no archive ({reason}); copy it again, or name the folder of an unpacked one"
+            ) from error
         yield _root(unpacked, archive)
 
 
-def _unpack_zip(archive: Path, target: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        _check_room(target, (item.file_size for item in opened.infolist()))
-        for item in opened.infolist():
-            path = _place(target, item.filename)
-            if item.flag_bits & 1:
-                raise _Refused(f"{item.filename} is encrypted; unpack it yourself and name the folder")
-            if not item.is_dir():
-                with opened.open(item) as source:
-                    _write(source, path)
-
-
-def _unpack_tar(archive: Path, target: Path) -> None:
+def _unpack(archive: Path, target: Path) -> None:
     # Python's own filter against files outside came with 3.11.4.
-    with tarfile.open(archive) as opened:
-        _check_room(target, (item.size for item in opened.getmembers()))
+    with tarfile.open(archive, "r:gz") as opened:
+        needed, free = sum(item.size for item in opened.getmembers()), shutil.disk_usage(target).free
+        if needed > free:
+            raise _Refused(f"its files take {gigabytes(needed)}, and {target.parent} has {gigabytes(free)} free")
         for item in opened:
-            path = _place(target, item.name)
+            path = (target / item.name).resolve()
+            if not path.is_relative_to(target.resolve()):
+                raise _Refused(f"it contains a path outside of itself, {item.name}")
             if item.isdir():
                 continue
             if not item.isreg():
                 raise _Refused(f"it contains {item.name}, which is no plain file")
             source = opened.extractfile(item)
             assert source is not None, "a plain file has content"
-            _write(source, path)
-        # Damage may look like the end of the archive, and the checksum of a compressed one comes last.
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "wb") as sink:
+                shutil.copyfileobj(source, sink)
+        # Damage may look like the end of the archive, and its checksum comes last.
         assert opened.fileobj is not None, "it is open"
         while opened.fileobj.read(1 << 20):
             pass
-
-
-def _check_room(target: Path, sizes: Iterable[int]) -> None:
-    needed, free = sum(sizes), shutil.disk_usage(target).free
-    if needed > free:
-        raise _Refused(f"its files take {gigabytes(needed)}, and {target.parent} has {gigabytes(free)} free")
-
-
-def _place(target: Path, name: str) -> Path:
-    """The target of a file of an archive. Raises _Refused if it is outside of the folder."""
-    path = (target / name).resolve()
-    if not path.is_relative_to(target.resolve()):
-        raise _Refused(f"it contains a path outside of itself, {name}")
-    return path
-
-
-def _write(source: IO[bytes], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "wb") as sink:
-        shutil.copyfileobj(source, sink)
 
 
 def _root(folder: Path, archive: Path) -> Path:

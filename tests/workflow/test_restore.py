@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -86,12 +85,9 @@ def test_a_whole_run_is_restored_and_nothing_is_generated(finished_run: Path, tm
 
 
 def test_responses_are_generated_with_restored_controllers(exported: Path, finished_run: Path, tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "archive.zip", "w") as packed:
-        for path in filter(Path.is_file, exported.rglob("*")):
-            packed.write(path, path.relative_to(exported))
     change = "evaluation={seed: other}"
     results = fresh(tmp_path, change)
-    done = run_in(tmp_path, "stair", "restore", "archive.zip", "--run", "results/smoke", check=False)
+    done = run_in(tmp_path, "stair", "restore", str(exported), "--run", "results/smoke", check=False)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(f"restored: {CONTROLLER};")]
     absent = (f"rollouts/{MODEL}.parquet", f"preflight/{MODEL}.json")
     assert "inputs not compared, as they exist neither here nor in the archive" in line
@@ -100,7 +96,7 @@ def test_responses_are_generated_with_restored_controllers(exported: Path, finis
     run_in(tmp_path, "stair", "reproduce", "--run", str(SMOKE), "--set", change, "--target", "evaluation")
     assert (results / PLACE / "stair.parquet").is_file()
     assert contents(results, f"{CONTROLLER}/*.s*") == contents(finished_run / "results/smoke", f"{CONTROLLER}/*.s*")
-    assert json.loads((results / CONTROLLER / "manifest.json").read_text())["copied_from"] == "archive.zip"
+    assert json.loads((results / CONTROLLER / "manifest.json").read_text())["copied_from"] == str(exported)
     for name in ("rollouts", "sessions/training", "work/rollouts", "work/training", f"data/training/{MODEL}.json"):
         assert not (results / name).exists(), name
 
@@ -180,7 +176,7 @@ def test_an_archive_that_is_none_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "text.tar.gz").write_text("no archive")
     (tmp_path / "empty").mkdir()
     for name, message in (
-        ("absent.zip", "absent.zip does not exist"),
+        ("absent.tar.gz", "absent.tar.gz does not exist"),
         ("text.tar.gz", "text.tar.gz is damaged or no archive ("),
         ("empty", "empty is not laid out as a run's folder"),
     ):
