@@ -80,13 +80,12 @@ def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, na
 
 
 def _run_of(folder: Path, archive: Path) -> str:
-    resolved = folder / RESOLVED
     try:
-        name = read_yaml(resolved, dumped=True).get("run") if resolved.is_file() else None
+        name = read_yaml(folder / RESOLVED, dumped=True).get("run")
     except ConfigError as error:
         raise ValueError(f"{archive} is damaged: {error}") from None
     if not isinstance(name, str):
-        raise ValueError(f"{archive} has no {RESOLVED} that names its run; make it with: make archive RUN=name")
+        raise ValueError(f"{archive}: {RESOLVED} does not name its run; make it with: make archive RUN=name")
     return name
 
 

@@ -15,12 +15,6 @@ from stair.records.files import MAKE_ROOM, gigabytes, is_full, replacing, scratc
 
 _LEVEL = 6
 
-_FOLDERS = (
-    "backbones", "controllers", "data", "evaluation", "preflight", "replay", "responses", "rollouts", "runtime", "sessions",
-    "shared_t1", "tables",
-)  # fmt: skip
-"""Folders of a run: one of them suffices to recognise an archive."""
-
 
 class _Refused(Exception):
     """A sound archive that is not unpacked."""
@@ -77,10 +71,10 @@ def _unpack(archive: Path, target: Path) -> None:
 def _root(folder: Path, archive: Path) -> Path:
     """The folder laid out as a run's: the archive's top, or the one folder in it."""
     for candidate in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
-        if (candidate / RESOLVED).is_file() or any((candidate / name).is_dir() for name in _FOLDERS):
+        if (candidate / RESOLVED).is_file():
             return candidate
     raise ValueError(
-        f"{archive} is not laid out as a run's folder: it holds none of {', '.join(_FOLDERS)}, nor one folder that does"
+        f"{archive} is not laid out as a run's folder: it has no {RESOLVED}; make it with: make archive RUN=name"
     )
 
 

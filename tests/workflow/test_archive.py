@@ -59,7 +59,7 @@ def test_archives_that_cannot_be_used_are_one_line(archive: Path, tmp_path: Path
     nameless = changed(
         archive, tmp_path / "nameless.tar.gz", lambda name, content: None if "resolved" in name else content
     )
-    assert "has no config.resolved.yaml that names its run" in refused(tmp_path, nameless, *smoke)
+    assert "it has no config.resolved.yaml; make it with" in refused(tmp_path, nameless, *smoke)
     assert "absent.tar.gz does not exist" in refused(tmp_path, tmp_path / "absent.tar.gz", *smoke)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.endswith(".gz")] == []
 

@@ -150,14 +150,6 @@ def test_faulty_outputs_are_rejected_with_the_reason(finished_run: Path, tmp_pat
     assert f"made from another data/training/{MODEL}.parquet than the archive's" in found[f"rollouts/{MODEL}.parquet"]
 
 
-def test_a_folder_of_controllers_alone_is_rejected(finished_run: Path, tmp_path: Path) -> None:
-    """Their training data would be made, and they would be trained again."""
-    shutil.copytree(finished_run / "results/smoke/controllers", tmp_path / "archive/controllers")
-    fresh(tmp_path)
-    reason = f"its input data/training/{MODEL}.parquet exists neither here nor in the archive"
-    assert reasons(tmp_path, tmp_path / "archive")[CONTROLLER] == reason
-
-
 @pytest.mark.parametrize(
     ("change", "name", "reason"),
     [
