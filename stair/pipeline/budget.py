@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from typing import NamedTuple
 
 from stair.config.paths import RunPaths
 from stair.pipeline.stage_rules import PROGRESS
+from stair.records.progress import read_progress
 from stair.records.text_tables import markdown_table
 
 START, END = "<!-- measured -->\n", "<!-- /measured -->\n"
@@ -55,19 +55,12 @@ def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:
             stage = PROGRESS[rule].partition("/")[0]
             job = re.sub(r"[-/](\d+)-of-\d+$", r"/\1", "/".join((stage, *name)))
             if (progress := paths.progress_of(job)) not in counted:
-                attempts, earlier = _earlier_attempts(progress)
+                if (last := read_progress(progress)) is not None:
+                    attempts, earlier = last.earlier_attempts, last.earlier_seconds
                 counted.add(progress)
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file, delimiter="\t"):
                 yield MeasuredJob(rule, tuple(name), float(row["s"]) + earlier, attempts, earlier)
-
-
-def _earlier_attempts(progress: Path) -> tuple[int, float]:
-    try:
-        content = json.loads(progress.read_text(encoding="utf-8"))
-        return content["earlier_attempts"], content["earlier_seconds"]
-    except (OSError, ValueError, KeyError):
-        return 0, 0.0
 
 
 def measured(paths: RunPaths) -> list[RuleCost]:

@@ -27,9 +27,6 @@ class LogWithReuse:
         self._writer: WorkLogWriter | None = None
         self.reused: Counter[str] = Counter()
 
-    def __len__(self) -> int:
-        return len(self._own)
-
     def get(self, key: str) -> dict[str, Any] | None:
         """The record of a key, without its key; None without one."""
         record = self._own.get(key)

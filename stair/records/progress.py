@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stair.records.files import replacing
+from stair.records.files import write_text
 
 
 def duration(seconds: float) -> str:
@@ -60,14 +60,12 @@ class Progress:
 
     def _earlier(self) -> tuple[int, float]:
         """The number and the seconds of the earlier attempts that this one resumes, from the progress file."""
-        try:
-            last = json.loads(self.path.read_text(encoding="utf-8"))
-            # `repeated`: the job had ended, and this start finds nothing to do. Snakemake then measures only this start.
-            cut_short, repeated = last["done"] < last["total"], self.done == last["done"] == self.total
-            if self.done and (cut_short or repeated):
-                return last["earlier_attempts"] + 1, last["earlier_seconds"] + last["attempt_seconds"]
-        except (OSError, ValueError, KeyError):
-            pass
+        last = read_progress(self.path)
+        if last is None or not self.done:
+            return 0, 0.0
+        # The second case: the job had ended, and this start finds nothing to do. Snakemake then measures only this start.
+        if last.done < last.total or self.done == last.done == self.total:
+            return last.earlier_attempts + 1, last.earlier_seconds + last.attempt_seconds
         return 0, 0.0
 
     def begin(self) -> None:
@@ -114,40 +112,46 @@ class Progress:
 
     def _write(self) -> None:
         self._file_time = time.monotonic()
-        with replacing(self.path) as partial:
-            partial.write_text(
-                json.dumps(
-                    {
-                        "job": self.job,
-                        "done": self.done,
-                        "total": self.total,
-                        "unit": self.unit,
-                        "note": self._note,
-                        "fresh": self.done - self._before,
-                        "facts": dict(self._facts),
-                        "seconds": round(time.monotonic() - self._start, 1),
-                        "attempt_seconds": round(time.monotonic() - self._created, 1),
-                        "earlier_attempts": self._earlier_attempts,
-                        "earlier_seconds": round(self._earlier_seconds, 1),
-                        "updated": time.time(),
-                        "process": os.getpid(),
-                    }
-                )
-            )
+        content = ProgressFile(
+            job=self.job,
+            done=self.done,
+            total=self.total,
+            unit=self.unit,
+            note=self._note,
+            fresh=self.done - self._before,
+            facts=dict(self._facts),
+            seconds=round(time.monotonic() - self._start, 1),
+            attempt_seconds=round(time.monotonic() - self._created, 1),
+            earlier_attempts=self._earlier_attempts,
+            earlier_seconds=round(self._earlier_seconds, 1),
+            updated=time.time(),
+            process=os.getpid(),
+        )
+        write_text(self.path, json.dumps(asdict(content)))
 
 
 @dataclass(frozen=True)
 class ProgressFile:
+    """The content of a progress file."""
+
+    job: str
     done: int
     total: int
     unit: str
     note: str
-    seconds: float
-    updated: float
-    fresh: int = 0
+    fresh: int
     """Units finished since this start."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any]
     """Numbers of `Progress.beat`."""
+    seconds: float
+    """Of the work since this start."""
+    attempt_seconds: float
+    """Since this start, with loading."""
+    earlier_attempts: int
+    earlier_seconds: float
+    """Those of the earlier attempts, each until its last report."""
+    updated: float
+    process: int
 
     @property
     def seconds_left(self) -> float | None:
@@ -158,8 +162,6 @@ class ProgressFile:
 def read_progress(path: Path) -> ProgressFile | None:
     """A progress file's content; None if there is none that can be read."""
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return ProgressFile(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return None
-    known = {each.name for each in fields(ProgressFile)}
-    return ProgressFile(**{name: value for name, value in content.items() if name in known})

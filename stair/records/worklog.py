@@ -18,7 +18,7 @@ import weakref
 import zlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -110,7 +110,6 @@ class _Place(NamedTuple):
 
 @dataclass
 class LogCounts:
-    files: int = 0
     records: int = 0
     torn: int = 0
     damaged: int = 0
@@ -142,7 +141,6 @@ class WorkLog:
             self._read_file(number, path)
 
     def _read_file(self, number: int, path: Path) -> None:
-        self.counts.files += 1
         offset = 0
         with open(path, "rb") as handle:
             for line in handle:
@@ -209,13 +207,6 @@ class WorkLog:
                 raise ValueError(f"{self._files[place.file]} has become shorter while it was read; run again")
             payload += more
         return payload
-
-    def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Every (key, record), in the order of the files."""
-        for key in self._places:
-            record = self.get(key)
-            assert record is not None
-            yield key, record
 
 
 def _payload(line: bytes) -> bytes | None:
