@@ -201,7 +201,7 @@ def export(
     from stair.pipeline.export import export as write
     from stair.pipeline.verify import verify
     from stair.records.archive_files import pack
-    from stair.records.files import scratch_folder
+    from stair.records.files import bytes_text, scratch_folder
     from stair.records.start_command import start_command
 
     settings, paths = open_run(run)
@@ -219,4 +219,4 @@ def export(
     with scratch_folder(out.with_suffix("")) as folder:
         count = write(settings, paths, folder / "run")
         pack(folder / "run", out, f"stair-{settings.run}")
-    print(f"{out}: {count} scored rows, {out.stat().st_size / 1e6:.1f} MB")
+    print(f"{out}: {count} scored rows, {bytes_text(out.stat().st_size)}")

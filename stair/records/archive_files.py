@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stair.config.resolve import RESOLVED
-from stair.records.files import MAKE_ROOM, gigabytes, is_full, replacing, scratch_folder
+from stair.records.files import MAKE_ROOM, bytes_text, is_full, replacing, scratch_folder
 
 _LEVEL = 6
 
@@ -48,7 +48,7 @@ def _unpack(archive: Path, target: Path) -> None:
     with tarfile.open(archive, "r:gz") as opened:
         needed, free = sum(item.size for item in opened.getmembers()), shutil.disk_usage(target).free
         if needed > free:
-            raise _Refused(f"its files take {gigabytes(needed)}, and {target.parent} has {gigabytes(free)} free")
+            raise _Refused(f"its files take {bytes_text(needed)}, and {target.parent} has {bytes_text(free)} free")
         for item in opened:
             path = (target / item.name).resolve()
             if not path.is_relative_to(target.resolve()):

@@ -119,9 +119,13 @@ def existing_folder(folder: Path) -> Path:
     return next(place for place in (folder, *folder.parents) if place.is_dir())
 
 
-def gigabytes(nbytes: int) -> str:
-    """Bytes for people: 23.4 GB, 0.02 GB."""
-    return f"{nbytes / 1e9:.{1 if nbytes >= 1e9 else 2 if nbytes >= 1e7 else 4}f} GB"
+def bytes_text(count: int) -> str:
+    """A size for people, such as 24.1 MB."""
+    size, units = float(count), iter(("B", "KB", "MB", "GB", "TB"))
+    unit = next(units)
+    while size >= 1000 and unit != "TB":
+        size, unit = size / 1000, next(units)
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
 
 
 def flush(path: Path) -> None:

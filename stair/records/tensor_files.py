@@ -17,7 +17,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from stair.records.files import existing_folder, gigabytes, link_or_copy, replacing
+from stair.records.files import bytes_text, existing_folder, link_or_copy, replacing
 from stair.records.keys import file_digest
 
 _HEADER = "stair"
@@ -81,8 +81,8 @@ class TensorFiles:
         free = shutil.disk_usage(existing_folder(self.folder)).free
         if nbytes + _SPARE_BYTES > free:
             raise ValueError(
-                f"{what} needs {gigabytes(nbytes)} in {self.folder}, where {gigabytes(free)} are free and "
-                f"{gigabytes(_SPARE_BYTES)} must stay free: make room, or set `results` to a larger disk"
+                f"{what} needs {bytes_text(nbytes)} in {self.folder}, where {bytes_text(free)} are free and "
+                f"{bytes_text(_SPARE_BYTES)} must stay free: make room, or set `results` to a larger disk"
             )
 
 

@@ -319,7 +319,7 @@ def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
     folder = run_on(tmp_path)
     hub.told_sizes["model.safetensors"] = 10**15
     findings = doctor("--run", str(folder), code=1, **at(hub, tmp_path, HF_TOKEN="hf_allowed"))
-    disk = one(findings, "1000005.0 GB needed (1000000.0 GB of downloads, 5.0 GB for logs and tables)")
+    disk = one(findings, "1000.0 TB needed (1000.0 TB of downloads, 5.0 GB for logs and tables)")
     assert (disk["topic"], disk["level"]) == ("disk", "error")
     assert "set hub.cache" in disk["remedy"]
     refused = fetch(hub, folder, "--only", "models.m")

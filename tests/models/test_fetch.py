@@ -16,12 +16,12 @@ import yaml
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
-from stair.models.hub.fetch import bytes_text
 from stair.models.hub.sources import check_contents, read_lock
 from stair.models.model_folder import revision_files
 from stair.models.published import CONFIGS
 from stair.pipeline.input_checks import check_inputs
 from stair.pipeline.provenance import provenance
+from stair.records.files import bytes_text
 from stair.records.interruption import EXIT_AGAIN
 from stair.stages.data import stage
 from tests.models.hub_server import Hub, Repository, serving

@@ -49,7 +49,7 @@ _DAMAGED = r" is damaged or no archive \(.*\); copy it again, or name the folder
 _OUTSIDE = r" cannot be unpacked: it contains a path outside of itself, .*outside.txt"
 
 FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
-    "large.tar.gz": (too_large, r" cannot be unpacked: its files take 1000000000.0 GB, and .* has .* GB free"),
+    "large.tar.gz": (too_large, r" cannot be unpacked: its files take 1000000.0 TB, and .* has .* GB free"),
     "other.zip": (lambda folder, archive: b"PK\3\4" + bytes(1000), _DAMAGED),
     "cut.tar.gz": (lambda folder, archive: bytes(gz(folder, archive)[:-300]), _DAMAGED),
     "twice.tar.gz": (lambda folder, archive: gzip.compress(gzip.compress(b"no archive")), _DAMAGED),

@@ -99,7 +99,7 @@ def test_others_may_read_a_file_as_far_as_the_user_lets_them(tmp_path: Path) -> 
 def test_work_without_room_is_refused_before_it_begins(tmp_path: Path) -> None:
     files = TensorFiles(tmp_path / "not" / "made" / "yet")
     files.require_space(1000, "the replay of a model")
-    with pytest.raises(ValueError, match=r"the replay of a model needs 1000000000\.0 GB in .* are free .* `results`"):
+    with pytest.raises(ValueError, match=r"the replay of a model needs 1000000\.0 TB in .* are free .* `results`"):
         files.require_space(10**18, "the replay of a model")
 
 

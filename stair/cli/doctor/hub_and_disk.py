@@ -13,10 +13,10 @@ from stair.cli.doctor.attention_paths import architecture_of
 from stair.cli.doctor.finding import Finding
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
-from stair.models.hub.fetch import Download, bytes_text, online, plan_downloads
+from stair.models.hub.fetch import Download, online, plan_downloads
 from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
-from stair.records.files import existing_folder, gigabytes
+from stair.records.files import bytes_text, existing_folder
 from stair.stages.replay.batch_files import Shapes, planned_batches
 
 _HUB_SECONDS = 2.0
@@ -117,10 +117,10 @@ def _disks(config: Config, paths: RunPaths, downloads: int, responses: int) -> I
         folder, parts = folders[keys[0]], {name: size for key in keys for name, size in needs[key].items()}
         free, needed = shutil.disk_usage(existing_folder(folder.absolute())).free, sum(parts.values()) + _SPARE
         listed = [
-            f"{gigabytes(size)} of {name}" for name, size in parts.items() if size > _SHOWN or name == "downloads"
+            f"{bytes_text(size)} of {name}" for name, size in parts.items() if size > _SHOWN or name == "downloads"
         ]
-        listed.append(f"{gigabytes(_SPARE)} for logs and tables")
-        text = f"{folder}: {gigabytes(free)} free, {gigabytes(needed)} needed ({', '.join(listed)})"
+        listed.append(f"{bytes_text(_SPARE)} for logs and tables")
+        text = f"{folder}: {bytes_text(free)} free, {bytes_text(needed)} needed ({', '.join(listed)})"
         if needed <= free:
             yield Finding("disk", "ok", text)
             continue

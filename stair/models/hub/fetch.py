@@ -21,7 +21,7 @@ from stair.models.hub.sources import (
     read_mark,
     record_commits,
 )
-from stair.records.files import existing_folder, write_json_if_changed
+from stair.records.files import bytes_text, existing_folder, write_json_if_changed
 from stair.records.progress import Progress
 
 _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
@@ -237,12 +237,3 @@ def _check_space(downloads: list[Download], cache: Path) -> None:
 def _first_line(error: BaseException) -> str:
     """An error's first line; its type without one."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def bytes_text(count: int) -> str:
-    """A size for people, such as 24.1 MB."""
-    size, units = float(count), iter(("B", "KB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 1000 and unit != "TB":
-        size, unit = size / 1000, next(units)
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
 from stair.records import interruption
-from stair.records.files import gigabytes, remove_leftovers
+from stair.records.files import bytes_text, remove_leftovers
 from stair.records.manifest import MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
@@ -51,7 +51,7 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
         len(batch.depths(settings.depth)) * len(batch.problems) for batch in batches if batch.history is not None
     )
     work = f"the replay of {model} ({replays:,} replays, {len(crossed.references())} references)"
-    print(f"{work} takes {gigabytes(study.shapes.nbytes(batches))} in {study.files.folder}")
+    print(f"{work} takes {bytes_text(study.shapes.nbytes(batches))} in {study.files.folder}")
     study.require_space(batches, work)
     tokens = {
         history: tuple(len(source.ids) for source in study.prompts.sources(history))
@@ -160,7 +160,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     measured: dict[str, str] = {}
     count = write_table(output, REPLAY_CELLS, _cells(study, missing, measured))
     size = sum(study.files.path(batch.name).stat().st_size for of in study.design.batches() for batch in of)
-    print(f"{model}: {count:,} cells in {gigabytes(size)} of {study.files.folder}")
+    print(f"{model}: {count:,} cells in {bytes_text(size)} of {study.files.folder}")
     return {
         "model_revision": study.backbone.revision,
         "engine": study.backbone.engine.as_key(),
