@@ -12,13 +12,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _WAIT_SECONDS = 1.0
-_LOCKS = Path("/proc/locks")
 _DRIVER_FOLDER = Path("/proc/driver/nvidia/gpus")
 
 
@@ -53,30 +52,17 @@ def own_gpus(count: int) -> Iterator[list[str]]:
                 os.environ[VISIBLE] = before
 
 
-def lock_holders(names: list[str]) -> dict[str, int]:
-    """The processes that hold GPUs of this list, by the GPU's name. Linux only."""
-    inodes = {}
-    for name in names:
-        with suppress(OSError):
-            inodes[_lock_path(_lock_folder(), name).stat().st_ino] = name
-    holders = {}
-    for line in _LOCKS.read_text(encoding="ascii").splitlines() if inodes and _LOCKS.is_file() else ():
-        words = line.split()  # number: FLOCK ADVISORY WRITE process major:minor:inode ...
-        if words[1] == "FLOCK" and (inode := int(words[5].rpartition(":")[2])) in inodes:
-            holders[inodes[inode]] = int(words[4])
-    return holders
-
-
 def _lock(names: list[str], count: int, held: ExitStack) -> list[str]:
     """Locks `count` of the GPUs, or none while too few are free: two jobs that each want two never wait for each other."""
-    folder = _lock_folder()
+    folder = Path(tempfile.gettempdir()) / f"stair-gpus-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     announced = False
     while True:
         with ExitStack() as locks:
             mine: list[str] = []
             for name in names:
-                if len(mine) < count and _try_lock(locks.enter_context(_lock_file(folder, name))):
+                file = folder / f"{name.replace('/', '_')}.lock"
+                if len(mine) < count and _try_lock(locks.enter_context(open(file, "ab"))):
                     mine.append(name)
             if len(mine) == count:
                 held.enter_context(locks.pop_all())
@@ -89,18 +75,6 @@ def _lock(names: list[str], count: int, held: ExitStack) -> list[str]:
             )
             announced = True
         time.sleep(_WAIT_SECONDS)
-
-
-def _lock_folder() -> Path:
-    return Path(tempfile.gettempdir()) / f"stair-gpus-{os.getuid()}"
-
-
-def _lock_path(folder: Path, name: str) -> Path:
-    return folder / f"{name.replace('/', '_')}.lock"
-
-
-def _lock_file(folder: Path, name: str) -> BinaryIO:
-    return open(_lock_path(folder, name), "ab")
 
 
 def _try_lock(file: BinaryIO) -> bool:

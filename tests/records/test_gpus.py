@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stair.config.resolve import resolve
-from stair.records.gpus import VISIBLE, lock_holders, own_gpus, visible_gpus
+from stair.records.gpus import VISIBLE, own_gpus, visible_gpus
 from tests.workflow.conftest import ROOT
 
 HOLD = """
@@ -78,17 +78,3 @@ def test_how_many_gpus_a_job_may_use() -> None:
     assert (paper.gpus_for("sglang"), paper.gpus_for("transformers")) == (2, 1)
     tiny = resolve(ROOT, {"run": "tiny"})
     assert (tiny.gpus_for("sglang"), tiny.gpus_for("transformers")) == (0, 0)
-
-
-def test_who_holds_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VISIBLE, "0,1")
-    assert lock_holders(["0", "1"]) == {}
-    first = job(1)
-    name = told(first)
-    assert lock_holders(["0", "1"]) == {name: first.pid}
-    second = job(1)
-    told(second)
-    assert set(lock_holders(["0", "1"]).values()) == {first.pid, second.pid}
-    first.communicate()
-    assert list(lock_holders(["0", "1"]).values()) == [second.pid]
-    second.communicate()

@@ -1,4 +1,4 @@
-"""GPUs: memory, driver, the CUDA that torch is built for, and the jobs that hold them."""
+"""GPUs: memory, driver, and the CUDA that torch is built for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import metadata
 
 from stair.cli.doctor.finding import Finding, last_line, output_of
 from stair.config.model import Config
-from stair.records.gpus import VISIBLE, lock_holders, visible_gpus
+from stair.records.gpus import VISIBLE, visible_gpus
 
 _QUERY = ["nvidia-smi", "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits"]
 _PROBE = "import torch; print(torch.cuda.is_available(), torch.cuda.device_count())"
@@ -38,7 +38,7 @@ def wants_gpu(config: Config | None) -> bool:
 def device_findings(
     config: Config | None, needed: Mapping[tuple[str, ...], float], *, scheduler: bool
 ) -> Iterator[Finding]:
-    """GPUs of this machine, jobs that need more memory, torch's build, and locks.
+    """GPUs of this machine, jobs that need more memory, and torch's build.
 
     Args:
         config: the run; None for the machine alone.
@@ -63,7 +63,6 @@ def device_findings(
         if wants_gpu(config):
             yield from _too_large(needed, max(float(memory) for _, _, memory, _ in gpus) * 2**20)
         yield _torch_sees(built, len(gpus))
-        yield from _held()
     elif code in (0, 127):
         yield _no_gpu(config, built, scheduler)
 
@@ -88,11 +87,6 @@ def _torch_sees(built: str | None, count: int) -> Finding:
         return Finding("devices", "warning", f"{VISIBLE} hides the GPUs from jobs", f"unset {VISIBLE}")
     text = f"torch is built for CUDA {built} and cannot use the GPUs: {last_line(fault) or 'the driver may be too old'}"
     return Finding("devices", "error", text, "make env DEVICE=cuda TORCH_INDEX=<index of builds for the driver's CUDA>")
-
-
-def _held() -> Iterator[Finding]:
-    for name, process in lock_holders(visible_gpus()).items():
-        yield Finding("devices", "ok", f"GPU {name} is in use by a job of this project (process {process})")
 
 
 def _no_gpu(config: Config | None, built: str | None, scheduler: bool) -> Finding:
