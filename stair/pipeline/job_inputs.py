@@ -20,6 +20,7 @@ from stair.records.manifest import (
     SUFFIX,
     Manifest,
     changed_settings,
+    is_manifest,
     manifest_files,
     manifest_path,
     name_in_run,
@@ -120,7 +121,7 @@ class Manifests:
         if Path(name).is_absolute():  # not of this run: a manifest beside it has other names
             return None
         for path in (manifest_path(file), file.parent / SUFFIX):
-            if path.is_file():
+            if is_manifest(path, self._folder) and path.is_file():
                 return read_manifest(path)
         return self._by_name.get(name)
 

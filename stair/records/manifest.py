@@ -46,6 +46,9 @@ _CHECKSUM = "sha256"
 _NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
 """Folders of a run without manifests, some with many files; relative to the run's folder."""
 
+_OUTPUT_FOLDERS = ("backbones/*", "controllers/*/*")
+"""Folders that are a job's output. A file `manifest.json` elsewhere is no manifest."""
+
 _PACKAGES = (
     "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "answer-grader", "mpmath",
 )  # fmt: skip
@@ -105,6 +108,13 @@ def owner_of(manifest: Path) -> Path:
     return manifest.parent if manifest.name == SUFFIX else manifest.with_name(manifest.name.removesuffix(f".{SUFFIX}"))
 
 
+def is_manifest(file: Path, folder: Path) -> bool:
+    """Whether a file of a run is a job's manifest, by its path."""
+    if file.name != SUFFIX:
+        return file.name.endswith(f".{SUFFIX}")
+    return any(fnmatch(name_in_run(file.parent, folder), pattern) for pattern in _OUTPUT_FOLDERS)
+
+
 def manifest_files(folder: Path) -> Iterator[Path]:
     """Every manifest of a run. A folder that may not be read counts as one whose manifest may not be read."""
     denied: list[Path] = []
@@ -116,9 +126,7 @@ def manifest_files(folder: Path) -> Iterator[Path]:
     for place, folders, files in os.walk(folder, onerror=note):
         below = [(name, name_in_run(Path(place, name), folder)) for name in sorted(folders)]
         folders[:] = [name for name, path in below if not any(fnmatch(path, pattern) for pattern in _NOT_OUTPUTS)]
-        for name in sorted(files):
-            if name == SUFFIX or name.endswith(f".{SUFFIX}"):
-                yield Path(place, name)
+        yield from (path for name in sorted(files) if is_manifest(path := Path(place, name), folder))
     yield from denied
 
 
