@@ -56,14 +56,13 @@ class ShardWork:
 
     Args:
         folder: the work folder, which all shards share.
-        marker: the completion marker that `end` writes.
 
     Raises:
         HeldError: on entering, if another process works on a part of the shard.
     """
 
-    def __init__(self, folder: Path, shard: Shard, marker: Path) -> None:
-        self.folder, self.shard, self._marker = folder, shard, marker
+    def __init__(self, folder: Path, shard: Shard) -> None:
+        self.folder, self.shard = folder, shard
         self._lease = Lease(folder, shard.name, shard.overlaps)
 
     def __enter__(self) -> ShardWork:
@@ -80,9 +79,10 @@ class ShardWork:
         self._lease.check()
 
     def end(self, **facts: Any) -> None:
-        """Writes the completion marker of the shard, with facts of the work."""
-        self._marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
-        write_json(self._marker, {"shard": self.shard.number, "of": self.shard.of, **facts})
+        """Writes the completion marker of the shard (`RunPaths.shard`), with facts of the work."""
+        marker = self.folder / f"{self.shard.name}.json"
+        marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
+        write_json(marker, {"shard": self.shard.number, "of": self.shard.of, **facts})
 
 
 def withdraw_markers(folder: Path) -> None:

@@ -24,20 +24,18 @@ def run_shard(
     shard: Shard,
     load: Callable[[], Engine],
     progress: tuple[Path, str],
-    marker: Path,
     reuse: Mapping[str, Path] | None = None,
     missing: str = "evaluation.missing",
 ) -> None:
     """Generates the responses of one shard that the logs lack.
 
-    A response that cannot be generated stops its own chain only. The marker is written if no response failed.
+    A response that cannot be generated stops its own chain only. The completion marker is written if no response failed.
 
     Args:
         chains: yields new chains of the shard; its argument says whether any response will be generated.
         work: the work folder, with all shards' logs.
         load: loads the engine; not called if nothing is missing.
         progress: folder and name of the progress file.
-        marker: the completion marker.
         reuse: folders of other runs, by the run's name, with logs of this stage.
         missing: the place in the configuration that names responses as missing.
 
@@ -46,7 +44,7 @@ def run_shard(
         HeldError: another process generates some of the same.
         Interrupted: a signal has requested a stop; finished responses are in the log.
     """
-    with ShardWork(work, shard, marker) as job:
+    with ShardWork(work, shard) as job:
         own = WorkLog(work / "log")
         if problems := own.counts.problems():
             print(f"{work / 'log'}: {problems}")

@@ -61,7 +61,6 @@ def generate(study: Study, folder: Path, shard: Shard = WHOLE) -> None:
         shard,
         lambda: WatchedEngine(study.model),
         (folder / "progress", CONDITION),
-        work / f"{shard.name}.json",
     )
 
 
@@ -195,7 +194,7 @@ def test_a_second_writer_on_a_shard_is_refused(study: Study, tmp_path: Path) -> 
         here = fresh(study, tmp_path)
         work = tmp_path / CONDITION
         progress = (tmp_path / "progress", CONDITION)
-        run_shard(lambda _: iter(here.chains(CONDITION)), work, Shard(0, 1), load, progress, work / "shard-0-of-1.json")
+        run_shard(lambda _: iter(here.chains(CONDITION)), work, Shard(0, 1), load, progress)
         os._exit(0)
     os.close(reader)
     try:

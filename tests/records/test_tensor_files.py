@@ -111,7 +111,7 @@ from stair.records.shards import Shard, ShardWork
 from stair.records.tensor_files import TensorFiles
 folder, shard = Path(sys.argv[1]), Shard(int(sys.argv[2]), int(sys.argv[3]))
 files = TensorFiles(folder / "states")
-with ShardWork(folder, shard, folder / f"{shard.name}.json") as work:
+with ShardWork(folder, shard) as work:
     for piece in shard.share(range(12)):
         if not files.has(str(piece), "key"):
             values = np.random.default_rng(piece).standard_normal((64, 256)).astype(np.float32)
@@ -152,7 +152,7 @@ def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> Non
 def test_withdrawn_markers_do_not_count_until_the_shard_has_ended_again(tmp_path: Path) -> None:
     marker = tmp_path / "shard-0-of-1.json"
     for _ in range(2):
-        with ShardWork(tmp_path, Shard(0, 1), marker) as work:
+        with ShardWork(tmp_path, Shard(0, 1)) as work:
             work.end(batches=3)
         assert marker.is_file()
         assert not list(tmp_path.glob("*.withdrawn"))

@@ -144,7 +144,7 @@ def test_another_run_gives_its_t2_responses_by_key(shared: Study, tmp_path: Path
         return list(again.chains(condition))
 
     other = {"other": shared.folder / condition}
-    run_shard(chains, place, Shard(0, 1), no_engine, (again.folder / "progress", condition), place / "end.json", other)
+    run_shard(chains, place, Shard(0, 1), no_engine, (again.folder / "progress", condition), other)
     assert in_order(list(sealed_rows(again.chains(condition), place))) == expected
     # Another intervention is another key.
     with pytest.raises(AssertionError, match="an engine was loaded"):
@@ -154,7 +154,6 @@ def test_another_run_gives_its_t2_responses_by_key(shared: Study, tmp_path: Path
             Shard(0, 1),
             no_engine,
             (again.folder / "progress", "native"),
-            again.folder / "native" / "end.json",
             other,
         )
 

@@ -69,7 +69,6 @@ def in_shards(study: Study, condition: str, of: int, width: int, numbers: tuple[
             Shard(number, of),
             lambda: WatchedEngine(study.model, width=width),
             (study.folder / "progress", f"{condition}/{number}"),
-            study.folder / f"{number}.json",
         )
     chains = [chain for number in numbers for chain in Shard(number, of).share(study.chains(condition))]
     assert all(walk(chain, study.log(condition))[1] for chain in chains)

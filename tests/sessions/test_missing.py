@@ -101,7 +101,7 @@ class OnlyShard:
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, self.work, Shard(0, 1), load, progress, self.marker)
+        run_shard(everything, self.work, Shard(0, 1), load, progress)
 
     def progress(self) -> tuple[int, int]:
         """Finished responses and all responses, as the last attempt's progress file has them."""

@@ -60,7 +60,6 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
             Shard(number, 3),
             lambda: WatchedEngine(study.model, width=7, prefill=2),
             (again.folder / "progress", f"native/{number}"),
-            again.folder / f"{number}.json",
         )
     found = again.chains("native")
     for chain in found:

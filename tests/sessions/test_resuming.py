@@ -86,14 +86,13 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2, None)
     assert rows_of(chains) == rows
     assert sealed(study, "stair") == rows
-    marker = study.folder / "marker.json"
+    marker = study.folder / "stair" / "shard-0-of-1.json"
     run_shard(
         lambda _: list(study.chains("stair")),
         study.folder / "stair",
         Shard(0, 1),
         no_engine,
         (study.folder / "progress", "stair"),
-        marker,
     )
     assert marker.is_file()
 
@@ -108,7 +107,6 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
         Shard(0, 1),
         load,
         progress,
-        place / "end.json",
         {"other": other},
     )
     assert finished(chains, study.log(condition)).unfinished == 0
@@ -163,9 +161,7 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
             return list(Shard(number, of).share(again.chains("stair")))
 
         progress = (again.folder / "progress", f"stair/{number}")
-        run_shard(
-            chains, again.folder / "stair", Shard(number, of), load, progress, again.folder / f"{number}-{of}.json"
-        )
+        run_shard(chains, again.folder / "stair", Shard(number, of), load, progress)
 
     shard(0, 2)
     with pytest.raises(KeyboardInterrupt):

@@ -36,7 +36,6 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
             (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
-            paths.shard(str(shard), str(of), paths.stage, model, benchmark, condition),
             {run: other.work(*place) for run, other in paths.reused(config).items()},
             missing=f"{paths.stage}.missing",
         )

@@ -107,9 +107,8 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
         Interrupted: a signal has asked to stop; batches that are finished are kept.
     """
     study = ReplayStudy(config, paths, model, generating=True)
-    marker = paths.shard(str(shard.number), str(shard.of), "replay", model)
     remove_leftovers(paths.replay_states(model))
-    with ShardWork(study.work_folder, shard, marker) as job:
+    with ShardWork(study.work_folder, shard) as job:
         mine = shard.share(list(study.design.batches()))
         total = sum(map(len, mine))
         open_work: list[_Work] = []

@@ -92,7 +92,6 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             Shard(shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
-            paths.shard(str(shard), str(of), "rollouts", model),
             {run: other.work("rollouts") for run, other in paths.reused(config).items()},
             "rollouts.missing",
         )
