@@ -31,7 +31,6 @@ def doctor(
     from stair.cli.doctor.examination import counts, examine
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.config.root import project_root
-    from stair.pipeline.planning.run_plan import response_bytes, undivided_gpu_bytes
 
     root = project_root()
     config = None
@@ -41,8 +40,7 @@ def doctor(
         config = load_run(folder) if resolved else resolve(root, {"run": run})
         run = config.run if resolved else run
     findings = []
-    needs = () if config is None else (response_bytes(config), undivided_gpu_bytes(config))
-    for finding in examine(root, config, *needs, run=run):
+    for finding in examine(root, config, run):
         findings.append(finding)
         if not json_:
             print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)

@@ -19,7 +19,7 @@ import yaml
 
 from stair.cli.main import app
 from stair.config.resolve import resolve
-from stair.pipeline.planning.run_plan import response_bytes
+from stair.pipeline.planning.run_plan import disk_bytes
 from tests.models.hub_server import Hub, Repository, serving
 from tests.models.test_fetch import NEW, fetch, run_folder
 from tests.programs import needs
@@ -330,7 +330,7 @@ def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
 def test_the_papers_disk_has_room_for_its_responses() -> None:
     """About three billion tokens, which the plan counts."""
     text = one(doctor("--run", "paper", code=1, HF_ENDPOINT="http://127.0.0.1:9"), "of replayed states")["text"]
-    planned = response_bytes(resolve(ROOT, {"run": "paper"})) / 1e9
+    planned = disk_bytes(resolve(ROOT, {"run": "paper"}))["responses"] / 1e9
     assert f"{planned:.1f} GB of responses" in text and planned > 40
     assert float(re.findall(r"([0-9.]+) GB needed", text)[0]) > planned + 24.5 + 5
 

@@ -11,9 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice
 from stair.models import delta_kernels
-from stair.models.architecture import Architecture, describe
-from stair.models.model_folder import read_architecture
-from stair.models.published import CONFIGS
+from stair.pipeline.model_shape import shape_of
 
 _INSTALL = "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address of a wheel>"
 
@@ -28,8 +26,9 @@ def has_flash_attention() -> bool:
 def attention_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     for model in config.models:
         yield _path_of(config, model)
-    hybrids = [model for model in config.models if _has_delta_net(architecture_of(config, paths, model))]
-    if hybrids and config.transformers.device != "cpu" and any(config.models[key].tiny is None for key in hybrids):
+    published = (model for model, settings in config.models.items() if settings.tiny is None)
+    hybrids = [model for model in published if shape_of(config, paths, model).hybrid]
+    if hybrids and config.transformers.device != "cpu":
         yield _delta_net(hybrids)
 
 
@@ -58,22 +57,6 @@ def _path_of(config: Config, model: str) -> Finding:
     if config.models[model].tiny is not None:
         return Finding("attention", "ok", text)
     return Finding("attention", "warning", f"{text}; decoding reads every row up to the longest one's length", _INSTALL)
-
-
-def architecture_of(config: Config, paths: RunPaths, model: str) -> Architecture | None:
-    """A model's shapes, from its folder or as published; None if neither is known yet."""
-    folder = paths.model_folder(config, model)
-    if not (folder / "config.json").is_file():
-        published = CONFIGS.get(model) if config.models[model].repository is not None else None
-        return None if published is None else describe(published)
-    try:
-        return read_architecture(folder)
-    except ValueError:
-        return None  # preflight reports the model's folder
-
-
-def _has_delta_net(architecture: Architecture | None) -> bool:
-    return architecture is not None and len(architecture.full_attention_layers) < architecture.layers
 
 
 def _delta_net(models: list[str]) -> Finding:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 
 from stair.cli.doctor.finding import Finding, last_line, output_of
 from stair.config.model import Config
+from stair.pipeline.planning.run_plan import undivided_gpu_bytes
 from stair.records.gpus import VISIBLE, visible_gpus
 
 _QUERY = ["nvidia-smi", "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits"]
@@ -35,14 +36,11 @@ def wants_gpu(config: Config | None) -> bool:
     )
 
 
-def device_findings(
-    config: Config | None, needed: Mapping[tuple[str, ...], float], *, scheduler: bool
-) -> Iterator[Finding]:
+def device_findings(config: Config | None, *, scheduler: bool) -> Iterator[Finding]:
     """GPUs of this machine, jobs that need more memory, and torch's build.
 
     Args:
         config: the run; None for the machine alone.
-        needed: GPU bytes by output and name of jobs that cannot do with less.
         scheduler: whether Slurm gives GPUs to jobs elsewhere.
     """
     code, listed, fault = output_of(_QUERY)
@@ -60,15 +58,15 @@ def device_findings(
         else:
             yield Finding("devices", "ok", text)
     if gpus:
-        if wants_gpu(config):
-            yield from _too_large(needed, max(float(memory) for _, _, memory, _ in gpus) * 2**20)
+        if config is not None and wants_gpu(config):
+            yield from _too_large(config, max(float(memory) for _, _, memory, _ in gpus) * 2**20)
         yield _torch_sees(built, len(gpus))
     elif code in (0, 127):
         yield _no_gpu(config, built, scheduler)
 
 
-def _too_large(needed: Mapping[tuple[str, ...], float], largest: float) -> Iterator[Finding]:
-    for (output, model, *rest), size in needed.items():
+def _too_large(config: Config, largest: float) -> Iterator[Finding]:
+    for (output, model, *rest), size in undivided_gpu_bytes(config).items():
         if size > largest:
             text = f"{' '.join((output, model, *rest))} needs up to {size / 2**30:.0f} GiB where responses reach their limit"
             limit = "replay.batch_problems" if output == "replay" else f"models.{model}.rollout_sampling.max_new_tokens"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from stair.cli.doctor.attention_paths import attention_findings
@@ -18,29 +18,20 @@ from stair.engines.choice import engine_choice
 from stair.pipeline.input_checks import engines_to_run
 
 
-def examine(
-    root: Path,
-    config: Config | None,
-    responses: int = 0,
-    gpu_bytes: Mapping[tuple[str, ...], float] | None = None,
-    *,
-    run: str | None = None,
-) -> Iterator[Finding]:
+def examine(root: Path, config: Config | None, run: str | None) -> Iterator[Finding]:
     """All findings on this machine, and with a run those on its models, downloads and disk.
 
     Args:
         config: the run; None for the machine alone.
-        responses: planned bytes of responses and work logs.
-        gpu_bytes: GPU bytes by output and name of jobs that cannot do with less.
         run: the argument of `stair reproduce --run`, if that is not the run's name.
     """
-    yield from device_findings(config, gpu_bytes or {}, scheduler=controller_answers())
+    yield from device_findings(config, scheduler=controller_answers())
     yield from package_findings(root)
     if config is not None:
         paths = RunPaths.of(config)
         yield from attention_findings(config, paths)
         yield from _server_findings(config, paths)
-        yield from storage_findings(config, paths, run or config.run, responses)
+        yield from storage_findings(config, paths, run or config.run)
     yield from slurm_findings(root, config)
 
 

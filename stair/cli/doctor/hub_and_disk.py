@@ -9,15 +9,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from stair.cli.doctor.attention_paths import architecture_of
 from stair.cli.doctor.finding import Finding
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
 from stair.models.hub.fetch import Download, online, plan_downloads
 from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
+from stair.pipeline.planning.run_plan import disk_bytes
 from stair.records.files import bytes_text, existing_folder
-from stair.stages.replay.batch_files import Shapes, planned_batches
 
 _HUB_SECONDS = 2.0
 _BYTES_IN_FILES = 2
@@ -28,12 +27,11 @@ _SHOWN = 10_000_000
 """Fewer bytes of responses are not listed."""
 
 
-def storage_findings(config: Config, paths: RunPaths, run: str, responses: int) -> Iterator[Finding]:
+def storage_findings(config: Config, paths: RunPaths, run: str) -> Iterator[Finding]:
     """Findings on the hub and the disks. Makes no request if nothing is missing.
 
     Args:
         run: the argument of `stair reproduce --run`.
-        responses: planned bytes of responses and work logs.
     """
     # A run that only measures random weights needs no source. Two entries can name the same files.
     needed = [] if config.only_measures else list(hub_sources(config, paths))
@@ -48,7 +46,7 @@ def storage_findings(config: Config, paths: RunPaths, run: str, responses: int) 
     else:
         text = f"all {len(needed)} models and data sets are in {config.hub.cache}"
         yield Finding("hub", "ok", text if needed else "this run needs no download")
-    yield from _disks(config, paths, _download_bytes(config, paths, missing, downloads), responses)
+    yield from _disks(config, paths, _download_bytes(config, paths, missing, downloads))
 
 
 def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding], list[Download]]:
@@ -100,10 +98,10 @@ def _download_bytes(config: Config, paths: RunPaths, missing: list[Source], down
     return total
 
 
-def _disks(config: Config, paths: RunPaths, downloads: int, responses: int) -> Iterator[Finding]:
+def _disks(config: Config, paths: RunPaths, downloads: int) -> Iterator[Finding]:
     """Whether the folders can be written, and whether each disk has room for what the run still adds to it."""
     folders = {"results": paths.folder, "hub.cache": anchored(config.hub.cache)}
-    needs = {"results": _outputs(config, paths, responses)}
+    needs = {"results": _outputs(config, paths)}
     if downloads:
         needs["hub.cache"] = {"downloads": downloads}
     disks: dict[int, list[str]] = {}
@@ -129,19 +127,11 @@ def _disks(config: Config, paths: RunPaths, downloads: int, responses: int) -> I
         yield Finding("disk", "error" if short else "warning", text, remedy)
 
 
-def _outputs(config: Config, paths: RunPaths, responses: int) -> dict[str, int]:
+def _outputs(config: Config, paths: RunPaths) -> dict[str, int]:
     """The planned bytes of replayed states and of responses that the run's folder does not hold yet."""
-    states = present = 0
-    for model in config.replay.models if config.replay else ():
-        architecture = architecture_of(config, paths, model)
-        if config.replay is not None and architecture is not None:
-            here = _bytes_in(paths.replay_states(model))
-            needed = Shapes.of_model(architecture, config.replay).nbytes(planned_batches(config.replay))
-            states, present = states + max(0, needed - here), present + here
-    return {
-        "replayed states": states,
-        "responses": max(0, responses - (_bytes_in(paths.folder) - present)),
-    }
+    states = sum(_bytes_in(paths.replay_states(model)) for model in config.models)
+    present = {"replayed states": states, "responses": _bytes_in(paths.folder) - states}
+    return {name: max(0, planned - present[name]) for name, planned in disk_bytes(config).items()}
 
 
 def _bytes_in(folder: Path) -> int:

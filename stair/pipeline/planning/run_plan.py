@@ -139,14 +139,18 @@ def _cells(line: Line) -> tuple[str, ...]:
     )
 
 
-def response_bytes(config: Config) -> int:
-    """Bytes of a configuration's responses and their work logs."""
+def disk_bytes(config: Config) -> dict[str, int]:
+    """Bytes of a configuration's replayed states, and of its responses with their work logs."""
     run = Run(config, RunPaths.of(config))
     costs = CostModel(run)
     jobs = [("rollout_shard", {"model": model}) for model in config.models if not config.only_measures]
     for rule, study in (("evaluation_shard", run), ("controls_shard", run.shared_t1)):
         jobs += [(rule, place._asdict()) for place in evaluated(study.config)]
-    return round(sum(costs.work(rule, wildcards).disk_bytes for rule, wildcards in jobs))
+    replays = [("replay_shard", {"model": model}) for model in (config.replay.models if config.replay else ())]
+    return {
+        name: round(sum(costs.work(*job).disk_bytes for job in listed))
+        for name, listed in (("replayed states", replays), ("responses", jobs))
+    }
 
 
 def undivided_gpu_bytes(config: Config) -> dict[tuple[str, ...], float]:
