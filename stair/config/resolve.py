@@ -189,19 +189,7 @@ def validate(values: Mapping[str, Any], source: str) -> Config:
 
 def explained(error: ValidationError, model: type[BaseModel] = Config) -> str:
     """Every wrong key of a mapping for this typed model, with the reason, in one line."""
-    return "; ".join(_explain(item, model) for item in _causes(error.errors()))
-
-
-def _causes(errors: Sequence[Any]) -> list[Any]:
-    places = [tuple(error["loc"]) for error in errors]
-    return [
-        error
-        for error in errors
-        if not (
-            error["type"] == "too_short"
-            and any(place[: len(error["loc"])] == tuple(error["loc"]) != place for place in places)
-        )
-    ]
+    return "; ".join(_explain(item, model) for item in error.errors())
 
 
 def _explain(item: Mapping[str, Any], model: type[BaseModel]) -> str:
