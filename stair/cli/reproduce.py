@@ -189,7 +189,7 @@ def _withdrawn(paths: RunPaths) -> set[Path]:
 def _explain(config: Config, jobs: Sequence[ListedJob], plan: str, start: str) -> None:
     from stair.pipeline.planning.run_plan import cost_lines, make_plan
 
-    print("\n".join([*cost_lines(make_plan(config, jobs)), f"More, by claims and prices: {plan}"]))
+    print("\n".join([*cost_lines(make_plan(config, jobs)), f"More, with the claims: {plan}"]))
     print(
         f"\nThe run '{config.run}' is marked as expensive and was not started. All its jobs are above, with "
         f"{', '.join(model.label for model in config.models.values())} on "

@@ -68,7 +68,6 @@ def plan(
         typer.Option(help="A finished run, whose seconds and tokens replace assumptions.", metavar="FOLDER"),
     ] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs that run jobs at a time, for the wall time.")] = 1,
-    gpu_hour: Annotated[float | None, typer.Option(min=0.0, help="Price of a GPU-hour.")] = None,
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
@@ -101,5 +100,5 @@ def plan(
 
         claims = decidable(Run(resolved, RunPaths.of(resolved)))
         jobs = listing.result()
-    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, gpu_hour=gpu_hour, site=site)
+    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, site=site)
     print("\n".join([*cost_lines(planned), "", claims_text(claims)]))

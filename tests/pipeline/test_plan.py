@@ -188,4 +188,4 @@ def test_a_plan_at_a_site_says_what_cannot_run(tmp_path: Path) -> None:
 
 def test_the_page_has_the_pilots_costs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
-    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, listed("pilot"), gpu_hour=2.0))) in page
+    assert "\n".join(cost_lines(make_plan(run_of("pilot", tmp_path).config, listed("pilot")))) in page

@@ -38,21 +38,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    run: str
     lines: tuple[Line, ...]
     total: Line
     longest_chain_hours: float
     wall_hours: float
     gpus: int
-    gpu_hour: float | None
     unfit: str | None
     """Why the site cannot run one of the jobs; None without a site, or if all fit."""
     unknown_models: tuple[str, ...]
     """Models whose shape is neither fetched nor published here."""
-
-    @property
-    def money(self) -> float | None:
-        return None if self.gpu_hour is None else self.total.gpu_hours * self.gpu_hour
 
 
 def make_plan(
@@ -61,7 +55,6 @@ def make_plan(
     *,
     calibration: Calibration | None = None,
     gpus: int = 1,
-    gpu_hour: float | None = None,
     site: Site | None = None,
 ) -> Plan:
     """The plan of a configuration and of Snakemake's list of all its jobs. Writes nothing."""
@@ -77,13 +70,11 @@ def make_plan(
     for job in planned:
         groups[job.stage, job.model].append(job)
     return Plan(
-        run=config.run,
         lines=tuple(_line(*key, group) for key, group in groups.items() if group),
         total=_line("all", "", planned),
         longest_chain_hours=longest_chain(planned) / _HOUR,
         wall_hours=wall_seconds(planned, gpus) / _HOUR,
         gpus=gpus,
-        gpu_hour=gpu_hour,
         unfit=unfit,
         unknown_models=tuple(model for model in config.models if not run.shape(model).known),
     )
@@ -117,8 +108,6 @@ def cost_lines(plan: Plan) -> list[str]:
     if plan.total.gpu_hours:
         unit = "GPU" if plan.gpus == 1 else "GPUs"
         lines.append(f"With {plan.gpus} {unit}: {duration(plan.wall_hours * _HOUR)}.")
-    if plan.money is not None:
-        lines.append(f"At {plan.gpu_hour:,.2f} a GPU-hour: {plan.money:,.0f}.")
     if plan.unfit is not None:
         lines.append(f"--profile slurm rejects this run: {plan.unfit}.")
     unknown = "shape unknown before fetch; assumed to have 8 billion parameters."
