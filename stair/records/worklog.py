@@ -18,7 +18,7 @@ import weakref
 import zlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -207,6 +207,13 @@ class WorkLog:
                 raise ValueError(f"{self._files[place.file]} has become shorter while it was read; run again")
             payload += more
         return payload
+
+    def items(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Every (key, record), in the order of the files."""
+        for key in self._places:
+            record = self.get(key)
+            assert record is not None
+            yield key, record
 
 
 def _payload(line: bytes) -> bytes | None:

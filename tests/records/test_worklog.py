@@ -33,14 +33,10 @@ def write(folder: Path, records: list[tuple[str, dict[str, Any]]], writer: str =
     return log.path
 
 
-def contents(log: WorkLog) -> dict[str, dict[str, Any] | None]:
-    return {key: log.get(key) for key in log.keys()}  # noqa: SIM118 - it is no mapping
-
-
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     write(tmp_path, RECORDS)
     log = WorkLog(tmp_path)
-    assert contents(log) == dict(RECORDS)
+    assert dict(log.items()) == dict(RECORDS)
     assert list(log.keys()) == [key for key, _ in RECORDS]
     assert (len(log), log.get("absent"), "first" in log, "absent" in log) == (3, None, True, False)
     assert log.counts.problems() == ""
@@ -75,7 +71,7 @@ json_values = st.recursive(
 def test_any_json_comes_back(records: dict[str, dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("log")
     write(folder, list(records.items()))
-    assert contents(WorkLog(folder)) == records
+    assert dict(WorkLog(folder).items()) == records
 
 
 def test_token_ids_are_packed_and_come_back(tmp_path: Path) -> None:
@@ -103,7 +99,7 @@ def test_more_files_than_are_kept_open(tmp_path: Path) -> None:
     log = WorkLog(tmp_path)
     before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else 0
     for _ in range(2):
-        assert contents(log) == {str(number): {"n": number} for number in range(70)}
+        assert dict(log.items()) == {str(number): {"n": number} for number in range(70)}
     if before:
         assert len(os.listdir("/proc/self/fd")) - before <= 64
         del log
@@ -119,7 +115,7 @@ def test_a_last_record_torn_at_any_byte_is_dropped_and_the_others_stay(tmp_path:
         (folder / "shard.000.log").write_bytes(whole[:cut])
         log = WorkLog(folder)
         complete = cut == len(whole)
-        assert contents(log) == dict(RECORDS if complete else RECORDS[:2]), f"cut at byte {cut}"
+        assert dict(log.items()) == dict(RECORDS if complete else RECORDS[:2]), f"cut at byte {cut}"
         torn = cut != start and not complete
         assert (log.counts.torn, log.counts.damaged) == (int(torn), 0)
         assert log.counts.problems() == ("1 torn last lines" if torn else "")
@@ -181,7 +177,7 @@ def test_a_torn_log_of_one_attempt_does_not_hurt_the_next(tmp_path: Path) -> Non
     path.write_bytes(path.read_bytes()[:-5])
     write(tmp_path, RECORDS[2:])
     log = WorkLog(tmp_path)
-    assert contents(log) == dict(RECORDS)
+    assert dict(log.items()) == dict(RECORDS)
     assert (log.counts.torn, log.counts.duplicates) == (1, 0)
 
 
@@ -207,7 +203,7 @@ def test_a_killed_writer_loses_nothing_that_it_appended(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
     assert done.returncode == -signal.SIGKILL
     log = WorkLog(tmp_path)
-    assert contents(log) == {str(number): {"n": number} for number in range(50)}
+    assert dict(log.items()) == {str(number): {"n": number} for number in range(50)}
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
