@@ -29,7 +29,8 @@ BIN = Path(sys.executable).parent
 CODE = "import sys; from stair.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
 GIVE_UP = "from tests.privileges import give_up_capabilities; give_up_capabilities()"
 QWEN35 = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2}
-QWEN35 |= {"num_key_value_heads": 1, "vocab_size": 8, "max_position_embeddings": 64}
+QWEN35 |= {"num_key_value_heads": 1, "vocab_size": 8, "max_position_embeddings": 64, "intermediate_size": 8}
+QWEN35 |= {f"linear_{name}": 2 for name in ("num_key_heads", "key_head_dim", "num_value_heads", "value_head_dim")}
 
 
 def doctor(*words: str, cwd: Path = ROOT, code: int = 0, **changes: str) -> list[dict[str, str]]:
@@ -289,7 +290,7 @@ def test_a_gated_data_set_without_and_with_a_token(hub: Hub, tmp_path: Path) -> 
     assert gated["level"] == "error" and "HF_TOKEN" in gated["remedy"]
     assert "without a token" in one(findings, "answers")["text"], "the model is open"
     findings = doctor("--run", str(folder), **at(hub, tmp_path, HF_TOKEN="hf_allowed"))
-    assert one(findings, "answers, with a token; 4.2 KB of 2 models and data sets to fetch")["level"] == "ok"
+    assert one(findings, "answers, with a token; 4.3 KB of 2 models and data sets to fetch")["level"] == "ok"
 
 
 def test_a_hub_out_of_reach_counts_until_all_is_fetched(hub: Hub, tmp_path: Path) -> None:
