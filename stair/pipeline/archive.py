@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
+from stair.config.paths import RunPaths
 from stair.config.setting_places import Settings
 from stair.pipeline.rule_settings import settings_of
 from stair.pipeline.stage_rules import STAGES
@@ -26,7 +27,6 @@ ARCHIVED = (
 )  # fmt: skip
 """The rules whose outputs an archive contains. Preflight is not one: a run that generates must check its own models."""
 
-NAME = "archive.json"
 RECORDS = Path(".snakemake", "metadata")
 
 
@@ -36,9 +36,10 @@ def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
     Raises:
         ValueError: the list of them cannot be read.
     """
-    listed = read_mapping(folder / NAME).get("left_out") if (folder / NAME).is_file() else {}
+    file = RunPaths(folder).archive
+    listed = read_mapping(file).get("left_out") if file.is_file() else {}
     if not isinstance(listed, dict) or not all(isinstance(content, dict) for content in listed.values()):
-        raise ValueError(f"{folder / NAME} has no manifests of left-out outputs; unpack the archive again")
+        raise ValueError(f"{file} has no manifests of left-out outputs; unpack the archive again")
     return {name: content for name, content in listed.items() if not (folder / name).is_file()}
 
 

@@ -14,7 +14,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.paper.withheld_text import write_publishable
-from stair.pipeline.archive import ARCHIVED, NAME, RECORDS, left_out_manifests, settings_now
+from stair.pipeline.archive import ARCHIVED, RECORDS, left_out_manifests, settings_now
 from stair.pipeline.stage_rules import STAGES
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
@@ -71,7 +71,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
                 write_json(folder / name, content)
             elif manifest.rule not in _CARDS:
                 left_out[name] = content
-        write_json(folder / NAME, {"run": config.run, "left_out": left_out})
+        write_json(RunPaths(folder).archive, {"run": config.run, "left_out": left_out})
         _copy_records(paths.folder, folder, rewritten)
         folder.rename(out)
     return count

@@ -78,11 +78,10 @@ _ABANDONED_SECONDS = 24 * 3600.0
 """An unfinished file of another machine is a leftover after this time without a change."""
 
 
-def remove_leftovers(folder: Path, *, deep: bool = True) -> int:
-    """Removes unfinished files and folders of dead processes from a folder, and (`deep`) from all below; returns their number."""
+def remove_leftovers(folder: Path, *, deep: bool = True) -> None:
+    """Removes unfinished files and folders of dead processes from a folder, and (`deep`) from all below."""
     import psutil  # only the pipeline has it; all else here needs Python alone
 
-    removed = 0
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
             match = _LEFTOVER.match(name)
@@ -96,10 +95,8 @@ def remove_leftovers(folder: Path, *, deep: bool = True) -> int:
                     dead = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
                 if dead:
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-                    removed += 1
         if not deep:
             break
-    return removed
 
 
 @contextlib.contextmanager

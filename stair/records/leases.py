@@ -171,10 +171,10 @@ class Lease:
             return partial.stat().st_nlink > 1
         return True
 
-    def _refusal(self, path: Path, holder: Holder | None) -> str:
+    def _refusal(self, path: Path, holder: Holder) -> str:
         who = (
             f"process {holder.process} on {holder.host} is at work on {holder.work} since {holder.since}"
-            if holder is not None and holder.process
+            if holder.process
             else "another process is at work here"
         )
         return (
