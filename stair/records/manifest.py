@@ -230,7 +230,8 @@ def manifest_of(path: Path, content: Mapping[str, Any]) -> Manifest:
         raise ValueError(f"{path} does not match its own checksum")
     parts = [content.get(key) for key in ("wildcards", "files", "inputs", "settings", "versions")]
     texts = [content.get("rule"), content.get("sealed")]
-    if all(isinstance(part, dict) for part in parts):
+    listed = isinstance(content.get("missing", []), list)
+    if listed and all(isinstance(part, dict) for part in (*parts, content.get(MEASURED, {}))):
         wildcards, files, inputs, settings, _ = parts
         texts += [*wildcards.values(), *files.values(), *inputs.values()]  # type: ignore[union-attr]
         if all(isinstance(text, str) for text in texts) and files:

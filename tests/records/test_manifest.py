@@ -101,7 +101,7 @@ def test_the_missing_responses_of_an_output(folder: Path) -> None:
     [
         ("rule", None), ("rule", 1), ("wildcards", ["m"]), ("wildcards", {"model": 1}), ("files", {}), ("files", None),
         ("files", {"data/a.csv": None}), ("inputs", {"raw/set.jsonl": 1}), ("settings", None), ("versions", None),
-        ("sealed", None),
+        ("sealed", None), ("measured", ["states/1"]), ("missing", 3),
     ],
 )  # fmt: skip
 def test_what_is_no_manifest_is_refused(manifest: Manifest, key: str, value: Any) -> None:
