@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -29,9 +28,9 @@ class ListedJob:
 
     rule: str
     wildcards: dict[str, str]
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    log: tuple[str, ...]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    log: Sequence[str]
     reason: str
 
 
@@ -54,8 +53,7 @@ def list_jobs(
     Raises:
         ConfigError: Snakemake's own message.
     """
-    with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory(prefix="stair-"))
+    with TemporaryDirectory(prefix="stair-") as folder:
         listed = Path(folder) / "jobs.jsonl"
         command = [
             sys.executable,
@@ -84,12 +82,7 @@ def list_jobs(
         if done.returncode:
             raise ConfigError(_message(done.stderr))
         lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
-    return _in_order([_listed(json.loads(line)) for line in lines])
-
-
-def _listed(content: dict[str, Any]) -> ListedJob:
-    files = {key: tuple(content[key]) for key in ("inputs", "outputs", "log")}
-    return ListedJob(**(content | files))
+    return _in_order([ListedJob(**json.loads(line)) for line in lines])
 
 
 def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
