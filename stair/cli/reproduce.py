@@ -50,14 +50,9 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.isidentifier():
-            above, *inner = key.split(".")
-            nested = "".join(f"{{{name}: " for name in inner) + value + "}" * len(inner)
-            form = (
-                f"; did you mean --set '{above}={nested}'?"
-                if equals and all(map(str.isidentifier, (above, *inner)))
-                else ""
+            raise ConfigError(
+                f"--set takes KEY=VALUE with a top-level key, such as --set 'evaluation={{samples: 8}}', not '{setting}'"
             )
-            raise ConfigError(f"--set takes KEY=VALUE with a top-level key, not '{setting}'{form}")
         if key == "run":
             raise ConfigError(f"--set cannot choose the run; name it with --run {value}")
         try:

@@ -211,8 +211,7 @@ def test_a_setting_within_a_section_is_shown_as_it_must_be_given(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     line = refused(monkeypatch, capsys, "config", "--set", "evaluation.samples=8")
-    assert line.endswith("not 'evaluation.samples=8'; did you mean --set 'evaluation={samples: 8}'?")
-    assert "did you mean" not in refused(monkeypatch, capsys, "config", "--set", "evaluation.samples")
+    assert line.endswith("such as --set 'evaluation={samples: 8}', not 'evaluation.samples=8'")
     monkeypatch.setattr(
         sys, "argv", ["stair", "config", "--set", "evaluation={samples: 8}", "--key", "evaluation.samples"]
     )
