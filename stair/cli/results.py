@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 
+@commands.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    short_help="Give verdicts on responses in a file, or compare two graded files: the command answer-grader.",
+)
+def score(context: typer.Context) -> None:
+    from answer_grader.__main__ import main
+
+    sys.exit(main(context.args))
+
+
 @commands.command()
 def tables(
     inputs: InputsArgument = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,9 +16,8 @@ import psutil
 import pytest
 
 from stair.cli.warm import SOCKET, warm_process
-from stair.config.resolve import dump, resolve
 from stair.records.interruption import EXIT_AGAIN
-from tests.workflow.conftest import BIN, ROOT, environment
+from tests.workflow.conftest import BIN, environment
 
 pytestmark = pytest.mark.timeout(120)
 STAIR = str(BIN / "stair")
@@ -35,16 +35,11 @@ class Warm:
 
     def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
         """A command that reads from a pipe in which nothing ever comes, and its job."""
-        os.mkfifo(folder / "never.md")
-        (folder / "config.resolved.yaml").write_text(dump(resolve(ROOT, {"run": "smoke"})))
-        (folder / "work/timings").mkdir(parents=True)
-        (folder / "work/timings/check.tsv").write_text("s\n1.0\n")
-        words = [STAIR, "budget", "--run", ".", "--against", "never.md"]
-        client = subprocess.Popen(
-            words, cwd=folder, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        os.mkfifo(folder / "never.jsonl")
+        words = [STAIR, "score", "never.jsonl", "out.jsonl"]
+        client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
         # The pipe has a reader once the job works, which is after the client knows of it.
-        until(lambda: opens_for_writing(folder / "never.md"))
+        until(lambda: opens_for_writing(folder / "never.jsonl"))
         (job,) = [job for handler in self.process.children() for job in handler.children()]
         return client, job
 
@@ -87,8 +82,12 @@ def warm() -> Iterator[Warm]:
 
 
 def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm: Warm, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        '{"id": "a", "kind": "math", "response": "\\\\boxed{4}", "reference": "4"}\nno\n'
+    )
     for words in (
         ("config", "--run", "smoke"),
+        ("score", "in.jsonl", "out.jsonl"),
         ("tables", "--run", "nowhere"),
         ("no-such-command",),
         ("--help",),
@@ -142,15 +141,19 @@ def test_a_job_dies_with_the_warm_process_and_its_client_says_so(tmp_path: Path)
         dies_with(mortal.process, client, job)
 
 
-def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself() -> None:
+def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(tmp_path: Path) -> None:
     """The process imports for seconds before it serves; it is killed while a command waits for it."""
+    item = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
+    (tmp_path / "in.jsonl").write_text(json.dumps(item) + "\n")
     with served() as mortal:
-        client = subprocess.Popen([STAIR, "--help"], env=mortal.environment, stdout=subprocess.PIPE, text=True)
+        client = subprocess.Popen(
+            [STAIR, "score", "in.jsonl", "out.jsonl"], cwd=tmp_path, env=mortal.environment, stdout=subprocess.DEVNULL
+        )
         time.sleep(0.5)
         assert client.poll() is None
         mortal.process.kill()
-        told, _ = client.communicate(timeout=30)
-    assert client.returncode == 0 and "Reproduce the STAIR paper" in told
+        assert client.wait(30) == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
 def test_where_imports_have_started_cuda_commands_run_by_themselves_and_gpu_kernels_are_not_imported(
