@@ -102,14 +102,3 @@ def plan(
         jobs = listing.result()
     planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, site=site)
     print("\n".join([*cost_lines(planned), "", claims_text(claims)]))
-
-
-@commands.command()
-def schema() -> None:
-    """Print the configuration's JSON schema, for reference and for editors."""
-    import json
-
-    from stair.config.model import Config
-
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Config.model_json_schema()}
-    print(json.dumps(schema, indent=2, ensure_ascii=False))

@@ -28,7 +28,7 @@ def test_a_full_disk_is_one_line_with_one_remedy(
         raise error
 
     monkeypatch.setattr("stair.cli.main.listen", full)
-    monkeypatch.setattr(sys, "argv", ["stair", "schema"])
+    monkeypatch.setattr(sys, "argv", ["stair", "config"])
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 2
