@@ -58,12 +58,12 @@ def run_in(
     """Runs a program in a folder; its output is in the assertion's message when it fails.
 
     `warm`: whether commands fork from the warm process; by default those that are given here directly. Snakemake itself
-    then forks from this process. `more`: more environment variables.
+    then forks from this process. `more`: more environment variables; with a PYTHONPATH, commands do not fork.
     """
     warm = words[0] in ("stair", "snakemake") if warm is None else warm
     other_code = "PYTHONPATH" in os.environ or "PYTHONPATH" in (more or {})
     shell = environment() | (_warm if warm and not other_code else {}) | dict(more or {})
-    if words[0] == "snakemake" and warm and not other_code:
+    if words[0] == "snakemake" and warm:
         done = forked_snakemake(folder, words, shell)
     else:
         done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
@@ -89,6 +89,10 @@ def forked_snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str]
         return subprocess.CompletedProcess(words, child.exitcode, output.read(), errors.read())
 
 
+_PACKAGES = ("stair", "answer_grader", "snakemake_logger_plugin_stair")
+"""The project's, which a forked Snakemake imports again where there is other code of them."""
+
+
 @cache
 def _prepare_snakemake() -> None:
     from snakemake import cli as snakemake_cli  # other folders' tests import this file without Snakemake
@@ -107,6 +111,10 @@ def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], outp
     os.dup2(errors.fileno(), 2)
     sys.stdout, sys.stderr, sys.argv = os.fdopen(1, "w"), os.fdopen(2, "w"), list(words)
     atexit._clear()  # the handlers of the tests' process
+    if "PYTHONPATH" in shell:  # has other code of the project
+        sys.path[:0] = shell["PYTHONPATH"].split(os.pathsep)
+        for name in [name for name in sys.modules if name.split(".")[0] in _PACKAGES]:
+            del sys.modules[name]
     try:
         main()
     finally:

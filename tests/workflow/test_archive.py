@@ -23,7 +23,8 @@ ROWS = f"evaluation/{MODEL}/math500/stair.parquet"
 @pytest.fixture(scope="module")
 def archive(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("archive") / "smoke.tar.gz"
-    run_in(finished_run, "stair", "export", "--run", "results/smoke", "--out", str(target))
+    done = run_in(finished_run, "stair", "export", "--run", "results/smoke", "--out", str(target))
+    assert done.stderr == "", "every output is sound"
     return target
 
 
@@ -131,12 +132,12 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
 
 
 def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
-    words = ("stair", "export", "--run", "results/smoke", "--out")
-    assert run_in(copied_run, *words, "sound").stderr == ""
     manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
     content = json.loads(manifest.read_text())
     content["settings"]["code"] = "another"
     write_json(manifest, with_checksum(content))
-    (line,) = run_in(copied_run, *words, "stale.tar.gz").stderr.splitlines()
+    (line,) = run_in(
+        copied_run, "stair", "export", "--run", "results/smoke", "--out", "stale.tar.gz"
+    ).stderr.splitlines()
     assert line.startswith(f"warning: {ROWS} is stale (")
     assert line.endswith(f"First run: stair reproduce --run {SMOKE.stem}")
