@@ -89,7 +89,7 @@ def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(co
 def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(copied_run: Path) -> None:
     overlay = copied_run / "fewer.yaml"
     kept = "{controllers: [bank_free], conditions: [vanilla, native], controls: [t1, native, bank_free]}"
-    overlay.write_text(f"extends: {SMOKE}\nreuse: [smoke]\nselect: {kept}\n")
+    overlay.write_text(f"extends: {SMOKE}\nreuse: [smoke]\nselect: {kept}\nreplay: null\n")
     run_in(copied_run, "stair", "reproduce", "--run", str(overlay))
     tables = copied_run / "results" / "fewer" / "tables"
     for suffix in (".md", ".tex", ".csv"):
@@ -101,11 +101,12 @@ def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(c
 
 
 def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
-    weights = copied_run / "results/smoke/controllers" / MODEL / "stair/controller.safetensors"
+    name = f"controllers/{MODEL}/stair/controller.safetensors"
+    weights = copied_run / "results/smoke" / name
     sound = weights.read_bytes()
     weights.write_bytes(sound[:-1] + b"?")
-    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", "training")
-    made = copied_run / "results/variant/controllers" / MODEL / "stair/controller.safetensors"
+    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", name)
+    made = copied_run / "results/variant" / name
     assert made.read_bytes() == sound, "trained again, to the same weights"
     assert "copied_from" not in json.loads((made.parent / "manifest.json").read_text())
 
