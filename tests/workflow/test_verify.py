@@ -114,17 +114,17 @@ def test_every_file_that_a_result_is_made_from_is_in_a_manifest(finished_run: Pa
 def test_one_command_mends_what_an_editor_did(copied_run: Path) -> None:
     """Snakemake sees no reason to run where a file's time is that of before."""
     tables = copied_run / "results/smoke/tables"
-    keep_time(tables / "intervals.md", text("?"))
+    keep_time(tables / "native_accuracy.md", text("?"))
     refused = run_in(copied_run, *REPRODUCE.split(), check=False)
     assert refused.returncode != 0
     (line, _) = lines_of(copied_run)
     assert line in refused.stderr
-    assert line.endswith(f"; to mend it: rm results/smoke/tables/intervals.md && {REPRODUCE}")
+    assert line.endswith(f"; to mend it: rm results/smoke/tables/native_accuracy.md && {REPRODUCE}")
 
-    keep_time(tables / "comparisons.csv.manifest.json", truncate)
-    keep_time(copied_run / "results/smoke" / SCORED, truncate)
-    (copied_run / "results/smoke/figures/overview.png").unlink()
-    (tables / "history_qwen3-4b-instruct.tex").unlink()
+    keep_time(tables / "bank_prefix_accuracy.csv.manifest.json", truncate)
+    keep_time(copied_run / f"results/smoke/shared_t1/{PLACE}/bank_free.parquet", truncate)
+    (copied_run / "results/smoke/figures/method.png").unlink()
+    (tables / "shared_t1.tex").unlink()
     *lines, command, counts = lines_of(copied_run)
     assert [line.partition(" ")[0] for line in lines] == ["damaged:"] * 3 + ["missing:"]
     assert lines[-1].startswith("missing: 2 outputs ("), "one of them is below the damaged rows"
