@@ -139,10 +139,15 @@ def forget(folder: Path, condition: str, *, log: bool = True) -> None:
         shutil.rmtree(folder / WORK / condition)
 
 
+def evaluate(condition: str) -> tuple[str, ...]:
+    """The command of a condition's one shard."""
+    run = ("stair", "evaluate", "--run", "results/smoke")
+    return (*run, "--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
+
+
 def mark(folder: Path, condition: str) -> None:
     """A condition's shard has ended, and is not sealed yet."""
-    shard = ("--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
-    run_in(folder, "stair", "evaluate", "--run", "results/smoke", *shard)
+    run_in(folder, *evaluate(condition))
     assert (folder / WORK / condition / "shard-0-of-1.json").is_file()
 
 
@@ -195,8 +200,7 @@ def test_a_killed_run(whole: Path, project: Path) -> None:
 def test_a_full_disk_and_a_stop_on_purpose(whole: Path, project: Path) -> None:
     """No file may grow beyond some kilobytes, as where the disk has no more. Then there is room, and the run is stopped."""
     forget(project, "native")
-    shard = f"stair evaluate --run results/smoke --model {MODEL} --benchmark {BENCHMARK} --condition native"
-    done = run_in(project, "bash", "-c", f"ulimit -f 16; {shard}", check=False)
+    done = run_in(project, "bash", "-c", f"ulimit -f 16; {' '.join(evaluate('native'))}", check=False)
     assert (
         done.returncode == 2
         and "make room and run the same command again" in done.stderr
@@ -340,7 +344,7 @@ def test_a_response_that_cannot_be_generated(
 
     with warm_process(shell := environment()):  # with the fault
         monkeypatch.setenv(SOCKET, shell[SOCKET])
-        assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+        assert run_in(project, *evaluate("native"), check=False).returncode == 2
         TRY_AGAIN(project, code=1)
     monkeypatch.delenv(SOCKET)
     monkeypatch.delenv("PYTHONPATH")  # without the fault, a second request would generate the response
