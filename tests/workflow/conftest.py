@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
@@ -27,8 +27,6 @@ from tests.listed import listed
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
 BIN = Path(sys.executable).parent
-
-Snakemake = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment() -> dict[str, str]:
@@ -128,9 +126,10 @@ def snakemake(
     check: bool = True,
     more: Mapping[str, str] | None = None,
     root: Path = ROOT,
+    run: Path = SMOKE,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Snakemake on the smoke run in a folder; `root` has the Snakefile."""
-    tail = ("--config", f"run={SMOKE}", *config)
+    """Runs Snakemake on a run in a folder; `root` has the Snakefile."""
+    tail = ("--config", f"run={run}", *config)
     command = ("snakemake", "--snakefile", str(root / "Snakefile"), *words)
     return run_in(folder, *command, *tail, check=check, more=more)
 
@@ -261,4 +260,15 @@ def copied_run(finished_run: Path, tmp_path: Path) -> Path:
     """A copy of the finished run, Snakemake's memory included."""
     folder = tmp_path / "run"
     shutil.copytree(finished_run, folder, symlinks=True)
+    return folder
+
+
+@pytest.fixture
+def project_copy(tmp_path: Path) -> Path:
+    """A copy of the code and of the workflow, which commands with this PYTHONPATH use in place of the project's."""
+    folder = tmp_path / "copy"
+    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader"):
+        shutil.copytree(ROOT / name, folder / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Snakefile", "config.yaml"):
+        shutil.copy(ROOT / name, folder / name)
     return folder

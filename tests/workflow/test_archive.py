@@ -13,7 +13,7 @@ import pytest
 from stair.pipeline.archive import MADE_AGAIN
 from stair.records.files import write_json
 from stair.records.manifest import with_checksum
-from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
+from tests.workflow.conftest import SMOKE, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
@@ -106,8 +106,7 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
     """An archive has no responses and no sessions of training: their settings are in its records all the same."""
 
     def jobs(*settings: str) -> dict[str, int]:
-        words = ("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}", *settings)
-        return jobs_of(run_in(tmp_path, *words))
+        return jobs_of(snakemake(tmp_path, "-n", config=settings))
 
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "results", filter="data")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,28 +10,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.docs.extend_page import put, steps
-from tests.workflow.conftest import ROOT, planned, run_in, snakemake
+from tests.workflow.conftest import planned, run_in, snakemake
 from tests.workflow.smoke_jobs import END, MODEL
 
 pytestmark = pytest.mark.timeout(300)
 FILE, RUN = f"lengths/{MODEL}.csv", ("--run", "results/smoke")
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A copy of the code and of the workflow, with the page's stage."""
-    folder = tmp_path / "project"
-    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Snakefile", "config.yaml"):
-        shutil.copy(ROOT / name, folder / name)
+def test_a_new_stage_is_known_to_every_command(copied_run: Path, project_copy: Path) -> None:
+    project = project_copy
     for step in steps("A stage"):
-        put(step, folder)
-    (folder / "stair" / "stages" / "lengths" / "__init__.py").touch()
-    return folder
-
-
-def test_a_new_stage_is_known_to_every_command(copied_run: Path, project: Path) -> None:
+        put(step, project)
+    (project / "stair/stages/lengths/__init__.py").touch()
     results, more = copied_run / "results" / "smoke", {"PYTHONPATH": str(project)}
 
     def stair(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ import pytest
 from stair.pipeline.archive import MADE_AGAIN
 from stair.records.files import write_json
 from stair.records.manifest import with_checksum
-from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, run_in
+from tests.workflow.conftest import SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
@@ -45,8 +45,7 @@ def fresh(folder: Path, *changes: str) -> Path:
 
 def would_run(folder: Path, *changes: str) -> dict[str, int]:
     """The jobs of a dry run."""
-    words = ["snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}", *changes]
-    return jobs_of(run_in(folder, *words))
+    return jobs_of(snakemake(folder, "-n", config=changes))
 
 
 def reasons(folder: Path, archive: Path) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.pipeline.verify import check_finished
 from stair.records.worklog import WorkLog
-from tests.workflow.conftest import RESULTS, ROOT, SMOKE, contents, jobs_of, run_in
+from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
@@ -25,16 +24,6 @@ def variant(folder: Path, changes: str = "", reuse: str = "[smoke]") -> Path:
     return overlay
 
 
-def dry_run(folder: Path, overlay: Path, *targets: str) -> dict[str, int]:
-    """The jobs of a dry run."""
-    return jobs_of(snakemake_on(folder, overlay, "-n", *targets))
-
-
-def snakemake_on(folder: Path, overlay: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    snakefile = ("--snakefile", str(ROOT / "Snakefile"))
-    return run_in(folder, "snakemake", *snakefile, *words, "--config", f"run={overlay}")
-
-
 def markers(results: Path, stage: str) -> list[dict]:
     return [json.loads(path.read_text()) for path in (results / "work" / stage).glob("**/shard-*.json")]
 
@@ -42,7 +31,7 @@ def markers(results: Path, stage: str) -> list[dict]:
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
     """Everything but the tables and figures, which are made again from equal numbers."""
     overlay, targets = variant(copied_run), ("training", "scores", "replay")
-    snakemake_on(copied_run, overlay, *targets)
+    snakemake(copied_run, *targets, run=overlay)
     smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
     made = [pattern for pattern in RESULTS if not pattern.startswith("tables")]
     assert contents(again, *made) == contents(smoke, *made)
@@ -50,13 +39,13 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
         for marker in markers(again, stage):
             assert marker["reused"].keys() == {"smoke"}
             assert marker["reused"]["smoke"] >= marker["responses"]
-    assert dry_run(copied_run, SMOKE) == {}, "the other run is as it was, its files' times too"
+    assert jobs_of(snakemake(copied_run, "-n")) == {}, "the other run is as it was, its files' times too"
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
     assert "reused from the run 'smoke'" in log
     manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
     assert manifest["copied_from"] == "the run 'smoke'"
     assert check_finished(load_run(again), RunPaths(again)) == []
-    assert dry_run(copied_run, overlay, *targets) == {}
+    assert jobs_of(snakemake(copied_run, "-n", *targets, run=overlay)) == {}
 
 
 def test_another_temperature_for_one_of_two_benchmarks_leaves_the_other_alone(copied_run: Path) -> None:
@@ -97,7 +86,7 @@ def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(c
     assert "has not all the conditions" in (tables / "comparisons.md").read_text()
     assert len((tables / "comparisons.csv").read_text().splitlines()) == 1, "the columns' names"
     assert "| Native |" in (tables / "continuous_summary.md").read_text()
-    assert dry_run(copied_run, overlay) == {}
+    assert jobs_of(snakemake(copied_run, "-n", run=overlay)) == {}
 
 
 def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from stair.records.keys import file_digest
 from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
 from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
-from tests.workflow.conftest import ROOT, SMOKE, contents, environment, planned, run_in
+from tests.workflow.conftest import SMOKE, contents, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
@@ -364,24 +363,13 @@ def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path) -> None:
 
 
 def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_scorer_is_stale(
-    finished_run: Path, tmp_path: Path
+    finished_run: Path, project_copy: Path
 ) -> None:
-    code = tmp_path / "code"
-    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader"):
-        shutil.copytree(ROOT / name, code / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("Snakefile", "config.yaml"):
-        shutil.copy(ROOT / name, code / name)
     for file in ("stair/engines/sampling.py", "answer_grader/verdict.py"):
-        path = code / file
+        path = project_copy / file
         path.write_text(path.read_text() + "\nADDED = 1\n")
-    done = subprocess.run(
-        ["stair", "verify", "--run", "results/smoke"],
-        cwd=finished_run,
-        env=environment() | {"PYTHONPATH": str(code), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    more = {"PYTHONPATH": str(project_copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = run_in(finished_run, "stair", "verify", "--run", "results/smoke", check=False, more=more)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     (stale,) = [line for line in lines if line.startswith("stale: ")]
