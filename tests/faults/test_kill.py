@@ -59,7 +59,7 @@ def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
 
 
 def kill_when(folder: Path, ready: Callable[[], bool], kind: str = "driver") -> None:
-    """Starts the run to its scores, and kills one of its processes with SIGKILL as soon as `ready` says so; nothing of it may live on."""
+    """Starts the run to its scores, and kills one of its processes as soon as `ready` says so; nothing of it may live on."""
     with open(folder / "output.txt", "a") as output:
         command = [*COMMAND, *SLOW, "--target", "scores"]
         child = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=output)
