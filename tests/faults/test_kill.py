@@ -94,10 +94,11 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed
 
     kill_when(tmp_path, lambda: len(logged(results, "rollouts")) >= 10)
     after_first = logged(results, "rollouts")
+    lease = results / "work" / f".{DRIVER}.lease"
     for kind, responses in (("job", 20), ("driver", 40), ("warm", 60)):  # after the last, jobs may go on by themselves
 
         def ready(kind: str = kind, least: int = responses) -> bool:
-            reached = len(logged(results, "evaluation")) >= least
+            reached = lease.is_file() and len(logged(results, "evaluation")) >= least
             return reached and (kind != "driver" or second_driver_is_refused(tmp_path))
 
         kill_when(tmp_path, ready, kind)
