@@ -113,8 +113,9 @@ gpu:
 	interpreter with PYTHON=" % (sys.executable, sys.version.split()[0]))'
 	@$(PYTHON) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out "$(OUT)") $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(PARTS),--only $(PARTS))
 
+# In the order of the names, the tests that run for minutes come first.
 test-faults: $(READY)
-	$(VENV)/bin/python -m pytest -m faults -n 2 --dist loadfile
+	$(VENV)/bin/python -m pytest -m faults tests/faults tests/training -n 2 --dist loadfile --no-loadscope-reorder
 
 test-reproduced: $(READY)
 	$(VENV)/bin/python -m pytest -m reproduced

@@ -28,10 +28,14 @@ SOCKET = "STAIR_WARM"
 """Environment: the path of the socket."""
 
 MODULES = (
+    "matplotlib.backends.backend_pdf",
+    "matplotlib.pyplot",
+    "pyarrow.dataset",
     "stair.cli.main",
     "stair.paper.figures.figure",
     "stair.paper.stage",
     "stair.paper.tables.uncertainty",
+    "stair.pipeline.job_inputs",
     "stair.stages.checks.stage",
     "stair.stages.data.report",
     "stair.stages.data.stage",

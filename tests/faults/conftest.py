@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.conftest import SMOKE, made_once
+from tests.workflow.conftest import _one_import_for_all_commands as _one_import_for_all_commands  # not for killed runs
 
 COMMAND = ("stair", "reproduce", "--run", str(SMOKE))
 # Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -97,17 +97,21 @@ Story = tuple[DrivenRun, "Future[None]"]
 
 
 @pytest.fixture(scope="module")
-def stories(cluster: Cluster, local_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Story]]:
-    """Both runs at the same time, because the limited one waits for minutes, and while the first tests go on."""
+def stories(
+    cluster: Cluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[dict[str, Story]]:
+    """Both runs at the same time, because the limited one waits for minutes. The scored one begins before the local run."""
     folder = tmp_path_factory.mktemp("stories")
-    told: dict[str, tuple[DrivenRun, Callable[[DrivenRun], None]]] = {
-        "limited": (limited_run(cluster, local_run, folder / "limited"), stop_and_reach_the_time_limit),
-        "scored": (scored_run(cluster, folder / "scored"), go_through_faults),
-    }
+    scored = scored_run(cluster, folder / "scored")
     with ThreadPoolExecutor() as pool:
-        yield {name: (run, pool.submit(happens, run)) for name, (run, happens) in told.items()}
-        for run, _ in told.values():
-            run.stop()
+        told = {"scored": (scored, pool.submit(go_through_faults, scored))}
+        try:
+            limited = limited_run(cluster, request.getfixturevalue("local_run"), folder / "limited")
+            told["limited"] = limited, pool.submit(stop_and_reach_the_time_limit, limited)
+            yield told
+        finally:
+            for run, _ in told.values():
+                run.stop()
 
 
 @pytest.mark.usefixtures("stories")

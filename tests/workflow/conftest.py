@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
@@ -27,8 +27,6 @@ from tests.listed import listed
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
 BIN = Path(sys.executable).parent
-
-Snakemake = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def environment() -> dict[str, str]:
@@ -58,12 +56,12 @@ def run_in(
     """Runs a program in a folder; its output is in the assertion's message when it fails.
 
     `warm`: whether commands fork from the warm process; by default those that are given here directly. Snakemake itself
-    then forks from this process. `more`: more environment variables.
+    then forks from this process. `more`: more environment variables; with a PYTHONPATH, commands do not fork.
     """
     warm = words[0] in ("stair", "snakemake") if warm is None else warm
     other_code = "PYTHONPATH" in os.environ or "PYTHONPATH" in (more or {})
     shell = environment() | (_warm if warm and not other_code else {}) | dict(more or {})
-    if words[0] == "snakemake" and warm and not other_code:
+    if words[0] == "snakemake" and warm:
         done = forked_snakemake(folder, words, shell)
     else:
         done = subprocess.run(words, cwd=folder, env=shell, capture_output=True, text=True, timeout=400, check=False)
@@ -89,6 +87,10 @@ def forked_snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str]
         return subprocess.CompletedProcess(words, child.exitcode, output.read(), errors.read())
 
 
+_PACKAGES = ("stair", "answer_grader", "snakemake_logger_plugin_stair")
+"""The project's, which a forked Snakemake imports again where there is other code of them."""
+
+
 @cache
 def _prepare_snakemake() -> None:
     from snakemake import cli as snakemake_cli  # other folders' tests import this file without Snakemake
@@ -107,6 +109,10 @@ def _snakemake(folder: Path, words: tuple[str, ...], shell: dict[str, str], outp
     os.dup2(errors.fileno(), 2)
     sys.stdout, sys.stderr, sys.argv = os.fdopen(1, "w"), os.fdopen(2, "w"), list(words)
     atexit._clear()  # the handlers of the tests' process
+    if "PYTHONPATH" in shell:  # has other code of the project
+        sys.path[:0] = shell["PYTHONPATH"].split(os.pathsep)
+        for name in [name for name in sys.modules if name.split(".")[0] in _PACKAGES]:
+            del sys.modules[name]
     try:
         main()
     finally:
@@ -120,9 +126,10 @@ def snakemake(
     check: bool = True,
     more: Mapping[str, str] | None = None,
     root: Path = ROOT,
+    run: Path = SMOKE,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs Snakemake on the smoke run in a folder; `root` has the Snakefile."""
-    tail = ("--config", f"run={SMOKE}", *config)
+    """Runs Snakemake on a run in a folder; `root` has the Snakefile."""
+    tail = ("--config", f"run={run}", *config)
     command = ("snakemake", "--snakefile", str(root / "Snakefile"), *words)
     return run_in(folder, *command, *tail, check=check, more=more)
 
@@ -253,4 +260,15 @@ def copied_run(finished_run: Path, tmp_path: Path) -> Path:
     """A copy of the finished run, Snakemake's memory included."""
     folder = tmp_path / "run"
     shutil.copytree(finished_run, folder, symlinks=True)
+    return folder
+
+
+@pytest.fixture
+def project_copy(tmp_path: Path) -> Path:
+    """A copy of the code and of the workflow, which commands with this PYTHONPATH use in place of the project's."""
+    folder = tmp_path / "copy"
+    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader"):
+        shutil.copytree(ROOT / name, folder / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Snakefile", "config.yaml"):
+        shutil.copy(ROOT / name, folder / name)
     return folder

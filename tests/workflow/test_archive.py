@@ -13,7 +13,7 @@ import pytest
 from stair.pipeline.archive import MADE_AGAIN
 from stair.records.files import write_json
 from stair.records.manifest import with_checksum
-from tests.workflow.conftest import ROOT, SMOKE, jobs_of, run_in
+from tests.workflow.conftest import SMOKE, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
@@ -23,7 +23,8 @@ ROWS = f"evaluation/{MODEL}/math500/stair.parquet"
 @pytest.fixture(scope="module")
 def archive(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("archive") / "smoke.tar.gz"
-    run_in(finished_run, "stair", "export", "--run", "results/smoke", "--out", str(target))
+    done = run_in(finished_run, "stair", "export", "--run", "results/smoke", "--out", str(target))
+    assert done.stderr == "", "every output is sound"
     return target
 
 
@@ -105,8 +106,7 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
     """An archive has no responses and no sessions of training: their settings are in its records all the same."""
 
     def jobs(*settings: str) -> dict[str, int]:
-        words = ("snakemake", "--snakefile", str(ROOT / "Snakefile"), "-n", "--config", f"run={SMOKE}", *settings)
-        return jobs_of(run_in(tmp_path, *words))
+        return jobs_of(snakemake(tmp_path, "-n", config=settings))
 
     with tarfile.open(archive) as packed:
         packed.extractall(tmp_path / "results", filter="data")
@@ -131,12 +131,12 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
 
 
 def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
-    words = ("stair", "export", "--run", "results/smoke", "--out")
-    assert run_in(copied_run, *words, "sound").stderr == ""
     manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
     content = json.loads(manifest.read_text())
     content["settings"]["code"] = "another"
     write_json(manifest, with_checksum(content))
-    (line,) = run_in(copied_run, *words, "stale.tar.gz").stderr.splitlines()
+    (line,) = run_in(
+        copied_run, "stair", "export", "--run", "results/smoke", "--out", "stale.tar.gz"
+    ).stderr.splitlines()
     assert line.startswith(f"warning: {ROWS} is stale (")
     assert line.endswith(f"First run: stair reproduce --run {SMOKE.stem}")

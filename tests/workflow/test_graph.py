@@ -20,7 +20,6 @@ from stair.records.seeds import seed_of
 from stair.records.start_command import config_words
 from tests.listed import listed
 from tests.workflow.conftest import (
-    RESULTS,
     ROOT,
     SMOKE,
     assert_ran,
@@ -170,14 +169,6 @@ def test_a_deleted_generated_data_set_is_made_only_where_another_job_needs_it(co
     assert planned(copied_run) == set()
 
 
-def test_a_deleted_output_is_made_again_to_the_same_bytes(copied_run: Path) -> None:
-    results = copied_run / "results" / "smoke"
-    before = contents(results, *RESULTS)
-    (results / "responses" / MODEL / "math500" / "native.parquet").unlink()
-    snakemake(copied_run)
-    assert contents(results, *RESULTS) == before
-
-
 def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_run: Path) -> None:
     """The seal is missing, as after a kill; the logs have all responses."""
     results = copied_run / "results" / "smoke"
@@ -216,8 +207,8 @@ def test_a_dry_run_puts_times_in_order_unless_a_driver_lives(copied_run: Path) -
     assert {path: path.stat().st_mtime_ns for path in times} != times
 
 
-@pytest.mark.parametrize("folder", ["it's $x in übung", "$HOME a;b #c", 'a"b`c&|*?(d)'])
-def test_a_results_folder_of_any_name_works(tmp_path: Path, folder: str) -> None:
+def test_a_results_folder_of_any_name_works(tmp_path: Path) -> None:
+    folder = """it's $HOME "in übung" a;b #c`d&|*?(e)"""
     results = tmp_path / folder
     words = ("--run", str(SMOKE), "--set", f"results={json.dumps(str(results))}")
     run_in(tmp_path, "stair", "reproduce", *words, "--target", "data")

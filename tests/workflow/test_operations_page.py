@@ -89,14 +89,34 @@ def test_every_block_of_the_page_is_run() -> None:
     assert {command for command in inline - elsewhere if command not in fenced} == set()
 
 
-@pytest.fixture(scope="module")
-def whole(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run in a folder like the project's, from which every command of the page can be given; not to be changed."""
-    folder = tmp_path_factory.mktemp("page") / "project"
+def like_the_project(finished_run: Path, folder: Path, overlay: str) -> Path:
+    """A finished run in a folder like the project's, from which every command of the page can be given."""
     shutil.copytree(finished_run, folder, symlinks=True)
     for name in LIKE_THE_PROJECT:
         (folder / name).symlink_to(ROOT / name)
-    shutil.copyfile(SMOKE, folder / "smoke.yaml")
+    (folder / "smoke.yaml").write_text(overlay)
+    return folder
+
+
+WITHOUT_STUDIES = f"""\
+extends: {SMOKE}
+replay: null
+runtime: null
+controls: null
+select: {{controllers: [stair]}}
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(finished_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Training, evaluation and tables, which most of the page is about: a failure costs a third; not to be changed."""
+    folder = like_the_project(finished_run, tmp_path_factory.mktemp("page") / "project", WITHOUT_STUDIES)
+    run = folder / "results/smoke"
+    for name in ("tables", "figures", "replay", "runtime", "shared_t1", f"responses/{MODEL}/{BENCHMARK}/shared_t1"):
+        shutil.rmtree(run / name)
+    for controller in ("bank_free", "lora", "lora_stair"):
+        shutil.rmtree(run / "controllers" / MODEL / controller)
+    run_in(folder, "stair", "reproduce", "--run", "smoke.yaml")
     return folder
 
 
@@ -119,10 +139,15 @@ def forget(folder: Path, condition: str, *, log: bool = True) -> None:
         shutil.rmtree(folder / WORK / condition)
 
 
+def evaluate(condition: str) -> tuple[str, ...]:
+    """The command of a condition's one shard."""
+    run = ("stair", "evaluate", "--run", "results/smoke")
+    return (*run, "--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
+
+
 def mark(folder: Path, condition: str) -> None:
     """A condition's shard has ended, and is not sealed yet."""
-    shard = ("--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
-    run_in(folder, "stair", "evaluate", "--run", "results/smoke", *shard)
+    run_in(folder, *evaluate(condition))
     assert (folder / WORK / condition / "shard-0-of-1.json").is_file()
 
 
@@ -158,8 +183,8 @@ def killed(folder: Path) -> None:
     psutil.wait_procs(family, timeout=20)
 
 
-def test_whether_everything_works(project: Path) -> None:
-    told = WORKS(project).stdout
+def test_whether_everything_works(copied_run: Path) -> None:
+    told = WORKS(copied_run).stdout
     assert "Smoke Qwen3" in told
     assert told.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
 
@@ -172,17 +197,23 @@ def test_a_killed_run(whole: Path, project: Path) -> None:
     assert results(project) == results(whole)
 
 
-def test_a_full_disk(whole: Path, project: Path) -> None:
-    """No file may grow beyond some kilobytes, as where the disk has no more."""
+def test_a_full_disk_and_a_stop_on_purpose(whole: Path, project: Path) -> None:
+    """No file may grow beyond some kilobytes, as where the disk has no more. Then there is room, and the run is stopped."""
     forget(project, "native")
-    shard = f"stair evaluate --run results/smoke --model {MODEL} --benchmark {BENCHMARK} --condition native"
-    done = run_in(project, "bash", "-c", f"ulimit -f 16; {shard}", check=False)
+    done = run_in(project, "bash", "-c", f"ulimit -f 16; {' '.join(evaluate('native'))}", check=False)
     assert (
         done.returncode == 2
         and "make room and run the same command again" in done.stderr
         and ".log cannot be written" in done.stderr
     )
-    REPEAT(project)
+    kept = set(WorkLog(log_of(project, "native")).keys())
+    child = started(project, lambda: len(WorkLog(log_of(project, "native")).keys()) > len(kept))
+    STOP(project, process=str(child.pid))
+    assert child.wait(120) == EXIT_AGAIN
+    stopped = set(WorkLog(log_of(project, "native")).keys())
+    CONTINUE(project)
+    log = WorkLog(log_of(project, "native"))
+    assert kept < stopped <= set(log.keys()) and log.counts.duplicates == 0
     assert results(project) == results(whole)
 
 
@@ -291,9 +322,10 @@ sys.meta_path.insert(0, Finder())
 
 
 def test_a_response_that_cannot_be_generated(
-    whole: Path, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Native's T3 in one trajectory runs out of memory at every start; then it is reported as missing."""
+    """Native's T3 in one trajectory runs out of memory at every start; then it is reported as missing, and all studies end."""
+    whole, project = finished_run, like_the_project(finished_run, tmp_path / "project", SMOKE.read_text())
     rows = pq.read_table(whole / RESPONSES / "native.parquet").to_pylist()
     log = WorkLog(log_of(whole, "native"))
     keys = {tuple(record["response_ids"]): key for key, record in log.items() if "response_ids" in record}
@@ -312,7 +344,7 @@ def test_a_response_that_cannot_be_generated(
 
     with warm_process(shell := environment()):  # with the fault
         monkeypatch.setenv(SOCKET, shell[SOCKET])
-        assert run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False).returncode == 1
+        assert run_in(project, *evaluate("native"), check=False).returncode == 2
         TRY_AGAIN(project, code=1)
     monkeypatch.delenv(SOCKET)
     monkeypatch.delenv("PYTHONPATH")  # without the fault, a second request would generate the response
@@ -406,15 +438,6 @@ def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
     assert 'stale: evaluation.seed was "evaluation", is "other"' in done.stderr and "to update: rm " in done.stderr
 
 
-def test_a_stop_on_purpose(whole: Path, project: Path) -> None:
-    forget(project, "native")
-    child = started(project, lambda: any(path.stat().st_size for path in log_of(project, "native").glob("*.log")))
-    STOP(project, process=str(child.pid))
-    assert child.wait(120) == EXIT_AGAIN
-    CONTINUE(project)
-    assert results(project) == results(whole)
-
-
 def test_another_number_of_shards(whole: Path, project: Path) -> None:
     """One shard of two has ended when the count changes."""
     mark(project, "native")
@@ -441,7 +464,7 @@ def test_an_archive(whole: Path, tmp_path: Path) -> None:
     project.mkdir()
     for name in LIKE_THE_PROJECT:
         (project / name).symlink_to(ROOT / name)
-    shutil.copyfile(SMOKE, project / "smoke.yaml")
+    (project / "smoke.yaml").write_text(WITHOUT_STUDIES)
     packed = ("tar", "czf", str(project / "published.tar.gz"), "--exclude=work", "--exclude=states")
     run_in(whole, *packed, "--transform", "s,^results/,,", "results/smoke")
     assert ", 0 not restored" in RESTORE(project).stdout

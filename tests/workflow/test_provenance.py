@@ -14,7 +14,7 @@ from stair.pipeline.planning.calibration import measured_seconds
 from stair.pipeline.provenance import provenance
 from stair.pipeline.run import Run
 from stair.records.keys import digest_of, file_digest
-from stair.records.manifest import manifest_files, package_versions
+from stair.records.manifest import manifest_files, package_versions, with_checksum
 from tests.workflow.conftest import run_in
 
 MODEL = "qwen3-4b-instruct"
@@ -83,11 +83,11 @@ def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:
 @pytest.mark.parametrize("damage", [False, True])
 def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damage: bool) -> None:
     folder = copied_run / "results" / "smoke"
-    path = folder / "tables/intervals.csv.manifest.json"
+    path = folder / "tables/continuous_summary.csv.manifest.json"
     sound = json.loads(path.read_text())
     before = sound | {"sealed": "2020-01-01T00:00:00Z", "source": "0" * 64, "versions": {"torch": "1.0"}}
-    path.write_text("{" if damage else json.dumps(before))
-    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "intervals")
+    path.write_text("{" if damage else json.dumps(with_checksum(before)))
+    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "continuous_summary")
     now = json.loads(path.read_text())
     assert now["sealed"] > before["sealed"]
     own = {"sealed": "", "sha256": ""}  # the time, and the checksum of all the rest

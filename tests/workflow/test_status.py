@@ -95,22 +95,15 @@ def test_a_damaged_progress_file_is_as_none(run: RunPaths) -> None:
     assert jobs_of(run)["evaluation/qwen3.5-4b/math500/stair/0"].state == "waiting"
 
 
-def test_in_the_terminal_and_as_json(run: RunPaths) -> None:
-    def told(*options: str) -> str:
-        command = ["stair", "status", "--run", str(run.folder), *options]
-        done = subprocess.run(
-            command, env=environment() | {"COLUMNS": "150"}, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    lines = told().splitlines()
+def test_in_the_terminal(run: RunPaths) -> None:
+    shell = environment() | {"COLUMNS": "150"}
+    command = ["stair", "status", "--run", str(run.folder)]
+    lines = subprocess.run(command, env=shell, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     row = next(line for line in lines if "math500/stair/0" in line).split()
     assert row[1:7] == ["running", "50", "of", "100", "responses", "16"]
     assert row[7] == "250"
     assert lines[-1].startswith("2 of ")
     assert "2 running" in lines[-1]
-    assert json.loads(told("--json"))["tokens_per_s"] == 300.4
 
 
 # ---------------------------------------------------------------- the driver's journal and Slurm's queue
@@ -211,6 +204,7 @@ def test_slurm_that_does_not_answer_is_a_warning(submitted: RunPaths) -> None:
     done = subprocess.run(command, env=shell, capture_output=True, text=True, timeout=60, check=True)
     assert "warning: Slurm's queue is unknown: squeue" in done.stderr
     content = json.loads(done.stdout)
+    assert content["tokens_per_s"] == 300.4
     assert content["queue_error"] in done.stderr
     assert {job["name"]: job["state"] for job in content["jobs"]}[SHARD] == "waiting"
 
@@ -226,14 +220,12 @@ def test_failures_of_a_real_run(copied_run: Path) -> None:
         told = run_in(copied_run, "stair", "status", "--run", "results/smoke", "--json").stdout
         return {job["name"]: job for job in json.loads(told)["jobs"]}
 
-    assert Counter(job["state"] for job in states().values()).keys() == {"done"}
     (scored,) = (results / "evaluation").rglob("native.parquet")
     whole, times = scored.read_bytes(), scored.stat()
     scored.write_bytes(whole[: len(whole) // 2])
     os.utime(scored, ns=(times.st_atime_ns, times.st_mtime_ns))
     for suffix in (".csv", ".md", ".tex"):
         (results / "tables" / f"native_accuracy{suffix}").unlink()
-    assert states()["table/native_accuracy"]["state"] == "waiting"
     assert snakemake(copied_run, "tables", check=False).returncode == 1
     failed = {name: job for name, job in states().items() if job["state"] == "failed"}
     assert "table/native_accuracy" in failed
