@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from stair.cli.from_archive import compare, report
+from stair.config.resolve import RESOLVED
 from stair.records.archive_files import opened, pack
 
 
@@ -33,8 +34,8 @@ def test_files_that_the_archive_lacks_are_named(capsys: pytest.CaptureFixture[st
 
 def test_what_a_killed_command_unpacked_is_removed(tmp_path: Path) -> None:
     results, content = tmp_path / "results", tmp_path / "content"
-    (content / "tables").mkdir(parents=True)
-    (content / "tables" / "table.csv").write_text("a\n")
+    content.mkdir()
+    (content / RESOLVED).write_text("run: smoke\n")
     pack(content, tmp_path / "run.tar.gz", "run")
     opening = (
         "import os, sys; from pathlib import Path; from stair.records.archive_files import opened\n"

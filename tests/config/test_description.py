@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from stair.cli.start import schema
 from stair.config.backbones import Sampling, SamplingChange, TinyBackbone
 from stair.config.model import Config
 
@@ -95,10 +93,3 @@ def test_every_key_of_a_section_is_used_or_named_there(section: str) -> None:
             assert re.search(rf"\b{key}\b", text), (
                 f"'{key}' is neither used nor explained in '{section}' of config.yaml"
             )
-
-
-def test_the_schema_has_every_section(capsys: pytest.CaptureFixture[str]) -> None:
-    schema()
-    printed = json.loads(capsys.readouterr().out)
-    assert printed["additionalProperties"] is False
-    assert set(printed["properties"]) == set(Config.model_fields)
