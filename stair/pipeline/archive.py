@@ -15,7 +15,7 @@ from stair.config.setting_places import Settings
 from stair.pipeline.rule_settings import settings_of
 from stair.pipeline.stage_rules import STAGES
 from stair.records.files import read_mapping
-from stair.records.manifest import Manifest
+from stair.records.manifest import Manifest, manifest_of
 
 COMPARED = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
 MADE_AGAIN = (*COMPARED, "provenance", "report")
@@ -34,12 +34,17 @@ def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
     """The manifests, by name, of outputs that an unpacked archive leaves out and that do not exist yet.
 
     Raises:
-        ValueError: the list of them cannot be read.
+        ValueError: one of them, or their list, is damaged.
     """
     file = RunPaths(folder).archive
-    listed = read_mapping(file).get("left_out") if file.is_file() else {}
-    if not isinstance(listed, dict) or not all(isinstance(content, dict) for content in listed.values()):
-        raise ValueError(f"{file} has no manifests of left-out outputs; unpack the archive again")
+    if not file.is_file():
+        return {}
+    try:
+        listed: dict[str, dict[str, Any]] = read_mapping(file)["left_out"]
+        for name, content in listed.items():
+            manifest_of(folder / name, content)
+    except (ValueError, KeyError, AttributeError):
+        raise ValueError(f"{file} is damaged: its manifests of left-out outputs; unpack the archive again") from None
     return {name: content for name, content in listed.items() if not (folder / name).is_file()}
 
 

@@ -58,9 +58,13 @@ def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:
                 if (last := read_progress(progress)) is not None:
                     attempts, earlier = last.earlier_attempts, last.earlier_seconds
                 counted.add(progress)
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file, delimiter="\t"):
-                yield MeasuredJob(rule, tuple(name), float(row["s"]) + earlier, attempts, earlier)
+        try:
+            with path.open(newline="", encoding="utf-8") as file:
+                seconds = [float(row["s"]) for row in csv.DictReader(file, delimiter="\t")]
+        except (KeyError, TypeError, ValueError, csv.Error):
+            continue  # damaged, which is as good as lost: nothing but these costs follows from it
+        for last_seconds in seconds:
+            yield MeasuredJob(rule, tuple(name), last_seconds + earlier, attempts, earlier)
 
 
 def measured(paths: RunPaths) -> list[RuleCost]:

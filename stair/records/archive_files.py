@@ -14,10 +14,12 @@ from stair.config.resolve import RESOLVED
 from stair.records.files import MAKE_ROOM, bytes_text, is_full, replacing, scratch_folder
 
 _LEVEL = 6
+_GZIP = b"\x1f\x8b"
+"""The first bytes of every .gz file."""
 
 
 class _Refused(Exception):
-    """A sound archive that is not unpacked."""
+    """A file that is not unpacked, for another reason than damage."""
 
 
 @contextmanager
@@ -37,13 +39,14 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
             reason = " ".join(str(error).split())
             if is_full(error):
                 raise ValueError(f"{archive} cannot be unpacked ({reason}): {MAKE_ROOM}") from error
-            raise ValueError(
-                f"{archive} is damaged or no archive ({reason}); copy it again, or name the folder of an unpacked one"
-            ) from error
+            raise ValueError(f"{archive} is damaged ({reason}); copy it again") from error
         yield _root(unpacked, archive)
 
 
 def _unpack(archive: Path, target: Path) -> None:
+    with open(archive, "rb") as file:
+        if file.read(2) != _GZIP:
+            raise _Refused("it is no .tar.gz; unpack it yourself and name the folder")
     # Python's own filter against files outside came with 3.11.4.
     with tarfile.open(archive, "r:gz") as opened:
         needed, free = sum(item.size for item in opened.getmembers()), shutil.disk_usage(target).free

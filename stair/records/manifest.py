@@ -112,7 +112,7 @@ def is_manifest(file: Path, folder: Path) -> bool:
     """Whether a file of a run is a job's manifest, by its path."""
     if file.name != SUFFIX:
         return file.name.endswith(f".{SUFFIX}")
-    return any(fnmatch(name_in_run(file.parent, folder), pattern) for pattern in _OUTPUT_FOLDERS)
+    return any(Path(name_in_run(file.parent, folder)).match(pattern) for pattern in _OUTPUT_FOLDERS)
 
 
 def manifest_files(folder: Path) -> Iterator[Path]:

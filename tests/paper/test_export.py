@@ -104,6 +104,10 @@ def test_withheld_training_problems_leave_their_counts(run: tuple[Config, RunPat
             file.unlink()
             file.with_name(f"{file.name}.manifest.json").unlink()
             (out / "archive.json").rename(paths.archive)
+    for damaged in (paths.archive.read_text().replace('"training_pool"', '"training_pooh"'), ""):
+        paths.archive.write_text(damaged)
+        with pytest.raises(ValueError, match=r"archive\.json is damaged: .*; unpack the archive again"):
+            left_out_files(paths.folder)
 
 
 def test_an_export_that_fails_leaves_nothing_in_the_way(run: tuple[Config, RunPaths], tmp_path: Path) -> None:

@@ -45,12 +45,15 @@ def too_large(folder: Path, archive: Path) -> bytes:
     return archive.read_bytes()
 
 
-_DAMAGED = r" is damaged or no archive \(.*\); copy it again, or name the folder of an unpacked one"
+_DAMAGED = r" is damaged \(.*\); copy it again"
 _OUTSIDE = r" cannot be unpacked: it contains a path outside of itself, .*outside.txt"
 
 FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
     "large.tar.gz": (too_large, r" cannot be unpacked: its files take 1000000.0 TB, and .* has .* GB free"),
-    "other.zip": (lambda folder, archive: b"PK\3\4" + bytes(1000), _DAMAGED),
+    "other.zip": (
+        lambda folder, archive: b"PK\3\4" + bytes(1000),
+        " cannot be unpacked: it is no .tar.gz; unpack it yourself and name the folder",
+    ),
     "cut.tar.gz": (lambda folder, archive: bytes(gz(folder, archive)[:-300]), _DAMAGED),
     "twice.tar.gz": (lambda folder, archive: gzip.compress(gzip.compress(b"no archive")), _DAMAGED),
     "damaged.tar.gz": (lambda folder, archive: bytes(flipped(gz(folder, archive), 1500)), _DAMAGED),

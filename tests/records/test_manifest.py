@@ -176,7 +176,7 @@ def test_changes_of_settings_are_told_down_to_the_value(folder: Path, manifest: 
 def test_every_manifest_of_a_run_is_found_and_no_work_is_looked_through(folder: Path, manifest: Manifest) -> None:
     others = ["controllers/m/stair/manifest.json", "checks.csv.manifest.json", "replay/m/cells.parquet.manifest.json"]
     hidden = [f"{name}/x.manifest.json" for name in ("work", "logs", ".snakemake", "replay/m/states")]
-    strange = ["manifest.json", "data/manifest.json", "controllers/manifest.json"]
+    strange = ["manifest.json", "data/manifest.json", "controllers/manifest.json", "backbones/m/sub/manifest.json"]
     for name in (*others, *hidden, *strange):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

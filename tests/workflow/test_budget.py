@@ -29,6 +29,8 @@ def test_jobs_are_summed_by_rule(tmp_path: Path) -> None:
     timing(timings, "table/one.tsv", "1.5")
     timing(timings, "table/deep/two.tsv", "2.5")
     timing(timings, "check.tsv", "60")
+    timing(timings, "damaged.tsv", "x.5")
+    (timings / "header.tsv").write_text("r\n1.0\n")
     assert measured(RunPaths(tmp_path)) == [RuleCost("check", 1, 60.0, 60.0), RuleCost("table", 2, 4.0, 2.5)]
 
 
