@@ -96,15 +96,15 @@ def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
     return value
 
 
-def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge(base: Mapping[str, Any], change: Mapping[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
     """Mappings merge key by key; anything else replaces; null removes the key, so that its default stands."""
     merged = dict(base)
     for key, value in change.items():
-        if value is None:
+        if value is None and not keep_null:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
             below = merged.get(key)
-            merged[key] = merge(below if isinstance(below, Mapping) else {}, value)
+            merged[key] = merge(below if isinstance(below, Mapping) else {}, value, keep_null=keep_null)
         else:
             merged[key] = value
     return merged
@@ -127,8 +127,9 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
     layers = [base, *_overlays(root, run), overrides]
     values: dict[str, Any] = {}
+    with_null: dict[str, Any] = {}
     for layer in layers:
-        values = merge(values, layer)
+        values, with_null = merge(values, layer), merge(with_null, layer, keep_null=True)
     values["run"] = Path(run).stem
     if not re.fullmatch(NAME, values["run"]):
         raise ConfigError(
@@ -138,6 +139,7 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     try:
         for layer in layers:
             reject_null_entries(layer)
+        _reject_unknown_keys(with_null)
         values = selected(values, selection(layers))
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None
@@ -185,6 +187,16 @@ def validate(values: Mapping[str, Any], source: str) -> Config:
         return Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError(f"{source}: {explained(error)}") from None
+
+
+def _reject_unknown_keys(values: Mapping[str, Any]) -> None:
+    """Raises ValueError with the keys that do not exist. In YAML, `{samples=8}` is such a key, and its value is null."""
+    try:
+        Config.model_validate(values)
+    except ValidationError as error:
+        unknown = [_explain(item, Config) for item in error.errors() if item["type"] == "extra_forbidden"]
+        if unknown:
+            raise ValueError("; ".join(unknown)) from None
 
 
 def explained(error: ValidationError, model: type[BaseModel] = Config) -> str:

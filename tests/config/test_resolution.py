@@ -146,6 +146,8 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
         ("- note\n", "must hold keys and values, not a list"),
         ("note: [\n", "not valid YAML"),
         ("nowhere: 1\n", "unknown key 'nowhere'"),
+        ("evalution:\n", "unknown key 'evalution' (did you mean 'evaluation'?)"),
+        ("evaluation: {samples=8}\n", "unknown key 'evaluation.samples=8' (did you mean 'samples'?)"),
         ("run: other\n", "circle.yaml: an overlay cannot set 'run'"),
     ],
 )
