@@ -46,7 +46,7 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
 def _unpack(archive: Path, target: Path) -> None:
     with open(archive, "rb") as file:
         if file.read(2) != _GZIP:
-            raise _Refused("it is no .tar.gz; unpack it yourself and name the folder")
+            raise _Refused("it is no .tar.gz, or damaged; unpack it yourself and name the folder, or copy it again")
     # Python's own filter against files outside came with 3.11.4.
     with tarfile.open(archive, "r:gz") as opened:
         needed, free = sum(item.size for item in opened.getmembers()), shutil.disk_usage(target).free

@@ -52,7 +52,7 @@ FAULTS: dict[str, tuple[Callable[[Path, Path], bytes], str]] = {
     "large.tar.gz": (too_large, r" cannot be unpacked: its files take 1000000.0 TB, and .* has .* GB free"),
     "other.zip": (
         lambda folder, archive: b"PK\3\4" + bytes(1000),
-        " cannot be unpacked: it is no .tar.gz; unpack it yourself and name the folder",
+        " cannot be unpacked: it is no .tar.gz, or damaged; unpack it yourself and name the folder, or copy it again",
     ),
     "cut.tar.gz": (lambda folder, archive: bytes(gz(folder, archive)[:-300]), _DAMAGED),
     "twice.tar.gz": (lambda folder, archive: gzip.compress(gzip.compress(b"no archive")), _DAMAGED),

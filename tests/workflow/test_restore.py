@@ -168,7 +168,7 @@ def test_an_archive_that_is_none_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for name, message in (
         ("absent.tar.gz", "absent.tar.gz does not exist"),
-        ("text.tar.gz", "text.tar.gz is damaged or no archive ("),
+        ("text.tar.gz", "text.tar.gz cannot be unpacked: it is no .tar.gz, or damaged"),
         ("empty", "empty is not laid out as a run's folder"),
     ):
         done = run_in(tmp_path, "stair", "restore", name, "--run", "results/smoke", check=False)
