@@ -96,18 +96,24 @@ def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
     return value
 
 
-def merge(base: Mapping[str, Any], change: Mapping[str, Any], *, keep_null: bool = False) -> dict[str, Any]:
-    """Mappings merge key by key; anything else replaces; null removes the key, so that its default stands."""
+def merge(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """Mappings merge key by key; anything else replaces, null too."""
     merged = dict(base)
     for key, value in change.items():
-        if value is None and not keep_null:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             below = merged.get(key)
-            merged[key] = merge(below if isinstance(below, Mapping) else {}, value, keep_null=keep_null)
-        else:
-            merged[key] = value
+            value = merge(below if isinstance(below, Mapping) else {}, value)
+        merged[key] = value
     return merged
+
+
+def without_null(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the keys whose value is null, so that their defaults stand."""
+    return {
+        key: without_null(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }
 
 
 def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -127,9 +133,8 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
     layers = [base, *_overlays(root, run), overrides]
     values: dict[str, Any] = {}
-    with_null: dict[str, Any] = {}
     for layer in layers:
-        values, with_null = merge(values, layer), merge(with_null, layer, keep_null=True)
+        values = merge(values, layer)
     values["run"] = Path(run).stem
     if not re.fullmatch(NAME, values["run"]):
         raise ConfigError(
@@ -139,8 +144,8 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     try:
         for layer in layers:
             reject_null_entries(layer)
-        _reject_unknown_keys(with_null)
-        values = selected(values, selection(layers))
+        _reject_unknown_keys(values)
+        values = selected(without_null(values), selection(layers))
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None
     return validate(values, source).model_copy(update={"select": Select()})  # it has been applied

@@ -15,7 +15,7 @@ from stair.config.setting_places import Settings
 from stair.pipeline.rule_settings import settings_of
 from stair.pipeline.stage_rules import STAGES
 from stair.records.files import read_mapping
-from stair.records.manifest import Manifest, manifest_of
+from stair.records.manifest import Manifest, manifest_of, name_in_run
 
 COMPARED = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
 MADE_AGAIN = (*COMPARED, "provenance", "report")
@@ -30,28 +30,36 @@ ARCHIVED = (
 RECORDS = Path(".snakemake", "metadata")
 
 
-def left_out_manifests(folder: Path) -> dict[str, dict[str, Any]]:
-    """The manifests, by name, of outputs that an unpacked archive leaves out and that do not exist yet.
+def left_out_manifests(folder: Path) -> list[Manifest]:
+    """The manifests of outputs that an unpacked archive leaves out and that do not exist yet.
 
     Raises:
         ValueError: one of them, or their list, is damaged.
     """
     file = RunPaths(folder).archive
     if not file.is_file():
-        return {}
+        return []
     try:
-        listed: dict[str, dict[str, Any]] = read_mapping(file)["left_out"]
-        for name, content in listed.items():
-            manifest_of(folder / name, content)
+        listed = read_mapping(file)["left_out"].items()
+        manifests = [manifest_of(folder / name, content) for name, content in listed]
     except (ValueError, KeyError, AttributeError):
         raise ValueError(f"{file} is damaged: its manifests of left-out outputs; unpack the archive again") from None
-    return {name: content for name, content in listed.items() if not (folder / name).is_file()}
+    return [manifest for manifest in manifests if not manifest.path.is_file()]
 
 
-def left_out_files(folder: Path) -> dict[str, dict[str, Any]]:
-    """The absent files of outputs that an unpacked archive leaves out, each with the content of its manifest."""
-    manifests = left_out_manifests(folder).values()
-    return {name: content for content in manifests for name in content["files"] if not (folder / name).is_file()}
+def left_out_contents(folder: Path) -> dict[str, dict[str, Any]]:
+    """The contents of the manifests of left-out outputs by their names, as `archive.json` has them."""
+    return {name_in_run(manifest.path, folder): manifest.content for manifest in left_out_manifests(folder)}
+
+
+def left_out_files(folder: Path) -> dict[str, Manifest]:
+    """The absent files of outputs that an unpacked archive leaves out, each with its manifest."""
+    return {
+        name: manifest
+        for manifest in left_out_manifests(folder)
+        for name in manifest.files
+        if not (folder / name).is_file()
+    }
 
 
 def settings_now(config: Config, manifest: Manifest) -> Settings | None:

@@ -14,7 +14,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.paper.withheld_text import write_publishable
-from stair.pipeline.archive import ARCHIVED, RECORDS, left_out_manifests, settings_now
+from stair.pipeline.archive import ARCHIVED, RECORDS, left_out_contents, settings_now
 from stair.pipeline.stage_rules import STAGES
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
@@ -43,7 +43,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     """
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
-    manifests, left_out = present_outputs(config, paths), left_out_manifests(paths.folder)
+    manifests, left_out = present_outputs(config, paths), left_out_contents(paths.folder)
     if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
         raise ValueError(
             f"{paths.folder} has no scored rows; first run: {start_command(config, paths, '--target scores')}"

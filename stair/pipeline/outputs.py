@@ -19,7 +19,6 @@ from stair.records.manifest import (
     Kind,
     Manifest,
     manifest_files,
-    manifest_of,
     name_in_run,
     owner_of,
     read_manifest,
@@ -51,8 +50,7 @@ class Output:
 def read_outputs(folder: Path) -> list[Output]:
     """The outputs of a run: also with a damaged manifest, without one, and left out of an unpacked archive."""
     outputs = [_beside(path, folder) for path in manifest_files(folder)]
-    for name, content in left_out_files(folder).items():
-        manifest = manifest_of(folder / name, content)
+    for name, manifest in left_out_files(folder).items():
         if name == next(iter(manifest.files)):
             outputs.append(Output(name, tuple(manifest.files), manifest, list(manifest.inputs), left_out=True))
     known = {name for output in outputs for name in output.files}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.archive import MADE_AGAIN, left_out_manifests, settings_now
+from stair.pipeline.archive import MADE_AGAIN, left_out_contents, left_out_manifests, settings_now
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.outputs import snakemake_records
 from stair.records.archive_files import opened
@@ -23,7 +23,6 @@ from stair.records.manifest import (
     Manifest,
     differences,
     manifest_files,
-    manifest_of,
     name_in_run,
     owner_of,
     read_manifest,
@@ -85,7 +84,7 @@ class Archive:
 
     def __init__(self, config: Config, paths: RunPaths, folder: Path) -> None:
         self._config, self._paths, self._folder = config, paths, folder
-        self._left_out = [manifest_of(folder / name, content) for name, content in left_out_manifests(folder).items()]
+        self._left_out = left_out_manifests(folder)
         self.manifests: list[Manifest] = []
         self._unreadable: list[Outcome] = []
         for path in manifest_files(folder):
@@ -187,7 +186,7 @@ class Archive:
         self._copy_records(files)
         if left_out:
             listed = {name_in_run(each.path, self._folder): each.content for each in left_out}
-            listed = left_out_manifests(self._paths.folder) | listed
+            listed = left_out_contents(self._paths.folder) | listed
             write_json(self._paths.archive, {"run": self._config.run, "left_out": listed})
 
     def _copy_records(self, files: Collection[str]) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from stair.cli.main import main
 from stair.config.model import Config
-from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate, value_at
+from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate, value_at, without_null
 from stair.config.site import Site
 from stair.records.files import write_text_if_changed
 
@@ -46,7 +46,7 @@ def plain() -> dict[str, Any]:
 
 def paper(**changes: Any) -> dict[str, Any]:
     """The paper's settings as plain values, with changes merged in."""
-    return merge(plain(), changes)
+    return without_null(merge(plain(), changes))
 
 
 def test_the_paper_run_is_config_yaml_as_it_stands() -> None:
@@ -81,7 +81,11 @@ def test_every_run_of_the_project_resolves_and_survives_the_disk(run: str, tmp_p
 def test_an_overlay_merges_mappings_replaces_lists_and_null_removes() -> None:
     base = {"a": {"x": 1, "y": [1, 2], "z": {"deep": 1}}, "b": 2, "c": 3}
     change = {"a": {"y": [3], "z": {"more": 2}}, "b": None, "d": {"new": None, "kept": 1}, "absent": None}
-    assert merge(base, change) == {"a": {"x": 1, "y": [3], "z": {"deep": 1, "more": 2}}, "c": 3, "d": {"kept": 1}}
+    assert without_null(merge(base, change)) == {
+        "a": {"x": 1, "y": [3], "z": {"deep": 1, "more": 2}},
+        "c": 3,
+        "d": {"kept": 1},
+    }
     assert base == {"a": {"x": 1, "y": [1, 2], "z": {"deep": 1}}, "b": 2, "c": 3}, "the base is as it was"
 
 

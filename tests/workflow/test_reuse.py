@@ -29,7 +29,7 @@ def markers(results: Path, stage: str) -> list[dict]:
 
 
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
-    """Everything but the tables and figures, which are made again from equal numbers."""
+    """Its tables and figures are made again, from equal numbers."""
     overlay, targets = variant(copied_run), ("training", "scores", "replay")
     snakemake(copied_run, *targets, run=overlay)
     smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
