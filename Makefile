@@ -127,7 +127,6 @@ lint: $(READY)
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(VENV)/bin/snakefmt --check Snakefile workflow/rules
-	$(VENV)/bin/snakemake --lint
 	@find stair grader/answer_grader workflow/rules -name "*.py" -o -name "*.smk" | xargs wc -l | \
 	  awk '$$2 != "total" {split($$2, part, "/"); name = part[1] "/" part[2]; lines[name] += $$1} END {for (name in lines) print lines[name], name}' | sort -rn
 

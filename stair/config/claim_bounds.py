@@ -8,10 +8,6 @@ from stair.config.field_types import Strict
 class ClaimBounds(Strict):
     """Bounds of claims that the paper states without a number."""
 
-    persisting_attention: float = Field(
-        5.0, ge=0, le=100, description="Claim 4: attention persists above this percentage."
-    )
-    small_interaction: float = Field(
-        5.0, ge=0, le=100, description="Claim 5: small below this percentage of the energy."
-    )
-    comparable_reads: float = Field(0.5, gt=0, le=1, description="Claim 6: each read is above this share of the other.")
+    persisting_attention: float = Field(5.0, ge=0, le=100)
+    small_interaction: float = Field(5.0, ge=0, le=100)
+    comparable_reads: float = Field(0.5, gt=0, le=1)

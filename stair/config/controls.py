@@ -17,14 +17,12 @@ T1 = "t1"
 class Controls(Strict):
     """Conditions that share one T1 history and are evaluated at T2."""
 
-    models: Keys = Field(min_length=1, description="The models.")
-    benchmark: Key = Field(description="The benchmark, whose evaluation sessions give the pairs of T1 and T2.")
-    seed: Text = Field("shared-t1", description="The study's name; enters the seeds of its T1 and T2 responses.")
-    shards: Shards = Field(1, description="How many jobs share one condition. Changes no result.")
-    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)] = Field(
-        description="`t1`, and the conditions that answer T2 after its responses. turns and first_turn are filled in."
-    )
-    missing: MissingResponses = Field((), description="As evaluation.missing, for this study.")
+    models: Keys = Field(min_length=1)
+    benchmark: Key
+    seed: Text = "shared-t1"
+    shards: Shards = 1
+    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)]
+    missing: MissingResponses = ()
 
     @field_validator("conditions", mode="before")
     @classmethod

@@ -15,44 +15,42 @@ GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
 class Hub(Strict):
     """Models and data sets from the hub: one cache for all runs, filled by `fetch` and by nothing else."""
 
-    cache: str = Field("cache", description="The folder that holds them, shared by runs; compute nodes must see it.")
-    lock: str = Field(
-        "revisions.lock", description="The file with the fetched commits, which later fetches must match."
-    )
+    cache: str = "cache"
+    lock: str = "revisions.lock"
 
 
 class Columns(Strict):
     """Where a data set keeps things; dots go into nested values (`reward_model.ground_truth`, `prompt.0.content`)."""
 
-    problem: str = Field("problem", description="The problem's text.")
-    answer: str = Field("answer", description="The reference answer.")
+    problem: str = "problem"
+    answer: str = "answer"
 
 
 class BenchmarkColumns(Columns):
     """Where a benchmark keeps things."""
 
-    id: str | None = Field(None, description="The data set's own identity of a problem; null numbers the rows from 0.")
-    wrong_choices: Texts = Field((), description="The wrong options; `answer` is then the right one.")
+    id: str | None = None
+    wrong_choices: Texts = ()
 
 
 class Subset(Strict):
     """A part of a data set's problems, a function of their texts and a name."""
 
-    problems: Positive = Field(description="How many problems stay; data with fewer are refused.")
-    seed: Text = Field("subset", description="Names the choice: the first problems by hash under this name.")
+    problems: Positive
+    seed: Text = "subset"
 
 
 class Dataset(Strict):
     """A table of problems and answers: on the hub, in a local file, or generated."""
 
-    repository: str | None = Field(None, description="The data set's repository on the hub.")
-    revision: str | None = Field(None, description="The repository's commit; null where none has been recorded yet.")
-    file: str | None = Field(None, description="The file within the repository.")
-    path: str | None = Field(None, description="A local file (.parquet, .jsonl, .csv), in place of the repository.")
-    tiny: Count | None = Field(None, description="How many problems to generate, in place of a file.")
-    subset: Subset | None = Field(None, description="The part of the problems that stays; null keeps all.")
-    columns: Columns = Field(default_factory=Columns, description="Where the data set keeps problems and answers.")
-    publish_text: bool = Field(True, description="Whether its text may be published.")
+    repository: str | None = None
+    revision: str | None = None
+    file: str | None = None
+    path: str | None = None
+    tiny: Count | None = None
+    subset: Subset | None = None
+    columns: Columns = Field(default_factory=Columns)
+    publish_text: bool = True
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -75,13 +73,13 @@ class Dataset(Strict):
 class Benchmark(Dataset):
     """An evaluation set."""
 
-    columns: BenchmarkColumns = Field(default_factory=BenchmarkColumns, description="The columns of its values.")
-    exclude_ids: Identities = Field((), description="Identities of problems that are left out.")
-    label: str = Field(description="The name in tables and figures.")
-    kind: Literal["math", "integer", "choice"] = Field("math", description="How answers are compared.")
-    prompt: Key = Field("math", description="Which of `prompts` its problems are asked with.")
-    rows: Positive | None = Field(None, description="How many rows the data set must have; null accepts any.")
-    mathematical: bool = Field(True, description="Whether it enters the pooled mathematical comparison.")
+    columns: BenchmarkColumns = Field(default_factory=BenchmarkColumns)
+    exclude_ids: Identities = ()
+    label: str
+    kind: Literal["math", "integer", "choice"] = "math"
+    prompt: Key = "math"
+    rows: Positive | None = None
+    mathematical: bool = True
 
     @property
     def counts(self) -> dict[str, int | None]:
@@ -97,14 +95,14 @@ class Benchmark(Dataset):
 class TrainingPool(Dataset):
     """The problems that training responses are drawn for."""
 
-    name: str = Field(description="The data set's name; enters the seeds of its responses.")
-    prompt: Key = Field("training", description="Which of `prompts` its problems are asked with.")
-    strip_prefixes: Texts = Field((), description="Fixed openings to remove from problem texts.")
-    strip_suffixes: Texts = Field((), description="Fixed endings to remove from problem texts.")
-    exclude_benchmarks: Keys = Field((), description="Benchmarks whose problems are not trained on.")
-    exclude_more: dict[Key, Keys] = Field(default_factory=dict, description="Further benchmarks to exclude, by model.")
-    validation_problems: Natural = Field(description="Problems held out for validation.")
-    seed: Text = Field("validation", description="Names the split.")
+    name: str
+    prompt: Key = "training"
+    strip_prefixes: Texts = ()
+    strip_suffixes: Texts = ()
+    exclude_benchmarks: Keys = ()
+    exclude_more: dict[Key, Keys] = Field(default_factory=dict)
+    validation_problems: Natural
+    seed: Text = "validation"
 
     def excluded_for(self, model: str) -> list[str]:
         """The benchmarks whose problems a model must not be trained on."""

@@ -21,27 +21,12 @@ class TransformersEngine(Strict):
     is_server: ClassVar[bool] = False
     """Whether it is a server of its own, with an environment of its own."""
 
-    device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="Where it computes; auto: a GPU if there is one."
-    )
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
-        "sdpa",
-        description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
-        "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
-    )
-    batch_width: int = Field(ge=1, le=10_000, description="Rows of a decoding batch, always all computed.")
-    prefill_width: int = Field(
-        1, ge=1, le=10_000, description="Prompts that are processed together, padded to whole blocks."
-    )
-    prefill_chunk: Positive = Field(
-        8192,
-        multiple_of=64,  # Gated DeltaNet's own blocks
-        description="Tokens of a prompt that are processed at once; bounds the memory of long conversations.",
-    )
-    cache_block: Positive = Field(
-        multiple_of=32,  # partial vectors would make sums depend on how long a neighbour's cache is
-        description="The cache grows and is read in whole blocks of this many positions.",
-    )
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "sdpa"
+    batch_width: int = Field(ge=1, le=10_000)
+    prefill_width: int = Field(1, ge=1, le=10_000)
+    prefill_chunk: Positive = Field(8192, multiple_of=64)
+    cache_block: Positive = Field(multiple_of=32)
 
     @property
     def gpus(self) -> int:
@@ -60,23 +45,17 @@ class SGLangEngine(Strict):
     reads: ClassVar[bool] = False
     is_server: ClassVar[bool] = True
 
-    environment: str | None = Field(
-        None,
-        description="The folder of the server's own Python environment; null is the one that `make sglang-env` builds for "
-        "the device, .venv-sglang-cpu or .venv-sglang-cuda.",
-    )
-    version: str = Field("0.5.23", description="The SGLang that must be in it; enters every response key.")
-    device: Literal["cuda", "cpu"] = Field("cuda", description="Where it computes.")
-    attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = Field(
-        "fa3", description="Attention backend; one with a deterministic mode. On a CPU: torch_native."
-    )
-    tensor_parallel: int = Field(1, ge=1, le=1000, description="GPUs that share the model.")
-    memory_fraction: Share | None = Field(None, description="Share of GPU memory; null: SGLang decides.")
-    cache_tokens: int | None = Field(None, ge=1, le=10**12, description="Tokens of the cache; null: SGLang decides.")
-    concurrency: Count = Field(256, description="Requests that a job has under way. Changes no result.")
-    start_seconds: float = Field(3600, gt=0, description="How long a server may take to load.")
-    stall_seconds: float = Field(300, gt=0, description="The longest time without a sign of life.")
-    arguments: Texts = Field((), description="Further arguments of `sglang.launch_server`.")
+    environment: str | None = None
+    version: str = "0.5.23"
+    device: Literal["cuda", "cpu"] = "cuda"
+    attention: Literal["fa3", "flashinfer", "triton", "torch_native"] = "fa3"
+    tensor_parallel: int = Field(1, ge=1, le=1000)
+    memory_fraction: Share | None = None
+    cache_tokens: int | None = Field(None, ge=1, le=10**12)
+    concurrency: Count = 256
+    start_seconds: float = Field(3600, gt=0)
+    stall_seconds: float = Field(300, gt=0)
+    arguments: Texts = ()
 
     @property
     def gpus(self) -> int:

@@ -17,50 +17,22 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 class Condition(Strict):
     """A way to answer the benchmark: with which history, with which read."""
 
-    label: str = Field(description="The name in tables and figures.")
-    turns: Literal[1, 2, 4] = Field(4, description="Turns of a session; 1: no history; 2: the study with a shared T1.")
-    first_turn: Key | None = Field(None, description="The condition whose T1 is reused; null: its own.")
-    controller: Key | None = Field(None, description="The controller that reads the bank; null reads none.")
-    variant: ReadVariant = Field(
-        "differential",
-        description="How the bank is read: the reflected read minus the reference read; direct adds the reflected read "
-        "alone; zero adds the differential readout times zero.",
-    )
-    randomised: Literal["reflector", "values"] | None = Field(
-        None,
-        description="What a test-time seed draws: reflector replaces the trained normals by fixed unit directions; values "
-        "permutes the bank's values, by layer, K/V head and answer; keys stay. Null is nothing.",
-    )
-    seed: Seed | None = Field(None, description="The test-time seed of what is randomised.")
-    prefix: Positive | None = Field(
-        None, description="The number of the bank's first entries that are readable; null: all."
-    )
-    family: Key | None = Field(
-        None,
-        description="The family of conditions that it belongs to: tables average those that differ by their seed alone. "
-        "Null is a condition by itself.",
-    )
-    seeds: tuple[Seed, ...] | None = Field(
-        None,
-        strict=False,
-        exclude=True,
-        description="Stands for one condition of each seed, under the key <key>-<seed>, in the family <key>.",
-    )
-    prefixes: tuple[Positive, ...] | None = Field(
-        None,
-        strict=False,
-        exclude=True,
-        description="Stands for one condition of each prefix, under the key <key>-<entries>, in the family <key>.",
-    )
-    repeats: Key | None = Field(
-        None,
-        description="The condition that this one repeats: their paired differences are noise, and no response is "
-        "reused between them.",
-    )
-    batch_width: int | None = Field(None, ge=1, le=10_000, description="In place of transformers.batch_width.")
-    shards: Shards | None = Field(None, description="Jobs that share this condition, in place of evaluation.shards.")
-    models: Keys | None = Field(None, description="The models it is run for; null is all.")
-    benchmarks: Keys | None = Field(None, description="The benchmarks it is run on; null is all.")
+    label: str
+    turns: Literal[1, 2, 4] = 4
+    first_turn: Key | None = None
+    controller: Key | None = None
+    variant: ReadVariant = "differential"
+    randomised: Literal["reflector", "values"] | None = None
+    seed: Seed | None = None
+    prefix: Positive | None = None
+    family: Key | None = None
+    seeds: tuple[Seed, ...] | None = Field(None, strict=False, exclude=True)
+    prefixes: tuple[Positive, ...] | None = Field(None, strict=False, exclude=True)
+    repeats: Key | None = None
+    batch_width: int | None = Field(None, ge=1, le=10_000)
+    shards: Shards | None = None
+    models: Keys | None = None
+    benchmarks: Keys | None = None
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
@@ -133,26 +105,26 @@ def _shortened(entries: int) -> str:
 class Transitions(Strict):
     """Where answer transitions are counted (table native_accuracy)."""
 
-    model: Key = Field(description="The model.")
-    benchmark: Key = Field(description="The benchmark.")
+    model: Key
+    benchmark: Key
 
 
 class Overview(Strict):
     """Figure overview."""
 
-    models: Keys = Field(min_length=1, description="The models that it shows, a panel each.")
+    models: Keys = Field(min_length=1)
 
 
 class MissingResponse(Strict):
     """A response of continuous evaluation that no attempt could generate."""
 
-    model: Key = Field(description="The model's key.")
-    benchmark: Key = Field(description="The benchmark's key.")
-    condition: Key = Field(description="The condition that generates the response.")
-    session: Text = Field(description="The session; the shard that failed names it.")
-    sample: Natural = Field(description="The trajectory, from 0.")
-    turn: int = Field(ge=1, le=TURNS, description="The turn; all later turns of the trajectory are missing with it.")
-    reason: Text = Field(description="The error, one line; the tables' notes give it.")
+    model: Key
+    benchmark: Key
+    condition: Key
+    session: Text
+    sample: Natural
+    turn: int = Field(ge=1, le=TURNS)
+    reason: Text
 
 
 def _named_once(gaps: tuple[MissingResponse, ...]) -> tuple[MissingResponse, ...]:
@@ -165,20 +137,10 @@ MissingResponses = Annotated[tuple[MissingResponse, ...], Field(strict=False), A
 class Evaluation(Strict):
     """Continuous evaluation."""
 
-    samples: int = Field(4, ge=1, le=1000, description="Trajectories of a session.")
-    seed: Text = Field("evaluation", description="The study's name; enters every response's seed.")
-    engine: EngineName = Field("transformers", description="The engine that generates responses.")
-    engine_changes: dict[Key, dict[Key, EngineName]] = Field(
-        default_factory=dict, description="By model and benchmark, the engine of all conditions."
-    )
-    allow_mixed_engines: bool = Field(
-        False,
-        description="Whether the conditions of a model and benchmark may come from unequal engines, versions, attention paths, "
-        "precisions or devices; the tables then say so.",
-    )
-    shards: Shards = Field(description="How many jobs share one condition. Changes no result.")
-    missing: MissingResponses = Field(
-        (),
-        description="Responses that no attempt could generate: each is left out, by name, with all later turns of its "
-        "trajectory, and every score that needs one is not reported. Where a log has one nevertheless, it is used.",
-    )
+    samples: int = Field(4, ge=1, le=1000)
+    seed: Text = "evaluation"
+    engine: EngineName = "transformers"
+    engine_changes: dict[Key, dict[Key, EngineName]] = Field(default_factory=dict)
+    allow_mixed_engines: bool = False
+    shards: Shards
+    missing: MissingResponses = ()

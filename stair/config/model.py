@@ -1,6 +1,6 @@
 """The typed configuration, and its checks across sections. Unknown keys are refused.
 
-Every key has a description in its section's model and a sentence in `config.yaml`.
+`config.yaml` explains every key.
 """
 
 from __future__ import annotations

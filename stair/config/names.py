@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import Field
-
 from stair.config.field_types import Keys, Strict
 
 _NAMING = {
@@ -35,11 +33,11 @@ _Naming = Mapping[str, tuple[str, ...]]
 class Select(Strict):
     """The entries that a run keeps."""
 
-    models: Keys | None = Field(None, description="Keys of `models`; null keeps all.")
-    benchmarks: Keys | None = Field(None, description="Keys of `benchmarks`; null keeps all.")
-    controllers: Keys | None = Field(None, description="Keys of `controllers`; null keeps all.")
-    conditions: Keys | None = Field(None, description="Keys of `conditions`; null keeps all.")
-    controls: Keys | None = Field(None, description="Keys of `controls.conditions`; null keeps all.")
+    models: Keys | None = None
+    benchmarks: Keys | None = None
+    controllers: Keys | None = None
+    conditions: Keys | None = None
+    controls: Keys | None = None
 
 
 def entries_of(values: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -14,48 +14,45 @@ from stair.config.replay_analysis import ReplayAnalysis
 class CrossedSizes(Strict):
     """A balanced design's size in each group."""
 
-    current_problems: Count = Field(description="Current problems of a group.")
-    histories: Count = Field(description="Histories of a group: sampled paths of its sessions.")
+    current_problems: Count
+    histories: Count
 
 
 class SourceSizes(Strict):
     """Where a group's histories come from."""
 
-    sessions: Count = Field(description="Sessions that a group's histories come from.")
-    source_problems: Count = Field(description="Distinct problems of these sessions' longest histories.")
+    sessions: Count
+    source_problems: Count
 
 
 class BlockSizes(SourceSizes):
     """Where a group's histories of the problem coverage come from."""
 
-    blocks: Count = Field(description="Source blocks: histories joined, also through others, by a source problem.")
+    blocks: Count
 
 
 class ReplayGroup(Strict):
     """One of the two groups, which share no current problem and no source problem."""
 
-    history_coverage: SourceSizes = Field(description="The sources of all the group's histories.")
-    problem_coverage: BlockSizes = Field(description="The sources of the problem coverage, a part of them.")
+    history_coverage: SourceSizes
+    problem_coverage: BlockSizes
 
 
 class Replay(Strict):
     """Current problems crossed with saved histories (appendix A.1)."""
 
-    models: Keys = Field(min_length=1, description="The models that are replayed.")
-    benchmark: Key = Field(description="The benchmark whose sessions give histories and current problems.")
-    condition: Key = Field("native", description="The condition whose saved turns are the histories.")
-    layers: Layers = Field(
-        description="Layers whose historical reads are measured, at the full depth in the problem coverage: full attention, "
-        "zero-based, not the last."
-    )
-    shards: Shards = Field(1, description="Jobs that share one model's histories. Changes no result.")
-    seed: Text = Field("replay", description="Names every choice and order of the design.")
-    depth: Annotated[int, Field(ge=1, le=3)] = Field(3, description="Completed turns of the longest histories.")
-    batch_problems: Count = Field(16, description="Current problems of a batch, which share one history.")
-    history_coverage: CrossedSizes = Field(description="Few current problems with many histories.")
-    problem_coverage: CrossedSizes = Field(description="More current problems, with some of its histories.")
-    groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)] = Field(description="The two groups.")
-    analysis: ReplayAnalysis | None = Field(None, description="The statistics; null: none.")
+    models: Keys = Field(min_length=1)
+    benchmark: Key
+    condition: Key = "native"
+    layers: Layers
+    shards: Shards = 1
+    seed: Text = "replay"
+    depth: Annotated[int, Field(ge=1, le=3)] = 3
+    batch_problems: Count = 16
+    history_coverage: CrossedSizes
+    problem_coverage: CrossedSizes
+    groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)]
+    analysis: ReplayAnalysis | None = None
 
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:

@@ -29,45 +29,33 @@ def _with_placeholder(prompt: str) -> str:
 class RunSections(Strict):
     """The sections of a run; `Config` adds the checks that need several of them."""
 
-    run: Key = Field(description="The run's name; its files lie in <results>/<run>.")
-    results: Text = Field("results", description="The folder that holds all runs.")
-    hub: Hub = Field(default_factory=Hub, description="Models and data sets from the hub.")
-    reuse: Texts = Field((), description="Runs, by name or folder, whose equal finished work is copied.")
-    expensive: bool = Field(True, description="Whether `make reproduce` asks for GO=1 before it starts this run.")
-    note: str | None = Field(None, description="A sentence below every table of this run.")
-    select: Select = Field(
-        default_factory=Select,
-        exclude=True,
-        description="The entries that this run keeps. A resolved configuration has these alone.",
-    )
-    models: Annotated[dict[Key, Model], AfterValidator(labels_differ)] = Field(
-        min_length=1, description="The backbones."
-    )
-    prompts: dict[Key, Annotated[str, AfterValidator(_with_placeholder)]] = Field(description="User messages.")
-    training_pool: TrainingPool = Field(description="The training problems.")
-    benchmarks: Annotated[dict[Key, Benchmark], AfterValidator(labels_differ)] = Field(
-        min_length=1, description="The evaluation sets."
-    )
-    rollouts: Rollouts = Field(description="Training responses.")
-    sessions: Sessions = Field(default_factory=Sessions, description="Orders of sessions.")
-    controllers: dict[Key, Controller] = Field(description="What is trained.")
-    training: Training = Field(description="Settings that all controllers share.")
-    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)] = Field(
-        description="What is evaluated; none in a run that only measures."
-    )
-    evaluation: Evaluation = Field(description="Continuous evaluation.")
+    run: Key
+    results: Text = "results"
+    hub: Hub = Field(default_factory=Hub)
+    reuse: Texts = ()
+    expensive: bool = True
+    note: str | None = None
+    select: Select = Field(default_factory=Select, exclude=True)
+    models: Annotated[dict[Key, Model], AfterValidator(labels_differ)] = Field(min_length=1)
+    prompts: dict[Key, Annotated[str, AfterValidator(_with_placeholder)]]
+    training_pool: TrainingPool
+    benchmarks: Annotated[dict[Key, Benchmark], AfterValidator(labels_differ)] = Field(min_length=1)
+    rollouts: Rollouts
+    sessions: Sessions = Field(default_factory=Sessions)
+    controllers: dict[Key, Controller]
+    training: Training
+    conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)]
+    evaluation: Evaluation
     # Optional, so that runs that were resolved before it existed are still read.
-    replay: Replay | None = Field(None, description="The crossed replay; null is none.")
-    runtime: Runtime | None = Field(None, description="The runtime study; null is none.")
-    controls: Controls | None = Field(None, description="The study with a shared T1 history; null is none.")
-    transitions: Transitions = Field(description="Where answer transitions are counted.")
-    overview: Overview = Field(description="Figure overview.")
-    claims: ClaimBounds = Field(default_factory=ClaimBounds, description="Bounds of claims without a number.")
-    transformers: TransformersEngine = Field(description="The Transformers engine.")
-    sglang: SGLangEngine = Field(default_factory=SGLangEngine, description="The SGLang engine.")
-    expected_seconds: dict[str, float] = Field(
-        default_factory=dict, description="Seconds of a job by rule, for the time left."
-    )
+    replay: Replay | None = None
+    runtime: Runtime | None = None
+    controls: Controls | None = None
+    transitions: Transitions
+    overview: Overview
+    claims: ClaimBounds = Field(default_factory=ClaimBounds)
+    transformers: TransformersEngine
+    sglang: SGLangEngine = Field(default_factory=SGLangEngine)
+    expected_seconds: dict[str, float] = Field(default_factory=dict)
 
     def shared_t1(self) -> Self:
         """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.

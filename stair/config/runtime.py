@@ -16,19 +16,19 @@ Variant = Literal["fast-serial", "fast-overlapped", "printed-serial", "printed-o
 class ReducedSizes(Strict):
     """Sizes of a synthetic study on a CPU."""
 
-    divisor: Positive = Field(32, description="Divides the lengths of banks and prompts, and the prefixes.")
-    histories: Count = Field(2, description="Histories.")
-    tokens: Positive = Field(16, description="Decoded tokens.")
+    divisor: Positive = 32
+    histories: Count = 2
+    tokens: Positive = 16
 
 
 class Synthetic(Strict):
     """Random weights at the published shapes, and histories of random tokens."""
 
-    median_entries: Positive = Field(description="Median length of the full banks, in entries.")
-    most_entries: Positive = Field(description="Length of the longest bank; lengths are even around the median.")
-    prompt_tokens: Positive = Field(description="Tokens of the visible T2 prompt.")
-    question_tokens: Positive = Field(description="Tokens of its control span, the last ones.")
-    on_cpu: ReducedSizes = Field(default_factory=ReducedSizes, description="The sizes on a CPU.")
+    median_entries: Positive
+    most_entries: Positive
+    prompt_tokens: Positive
+    question_tokens: Positive
+    on_cpu: ReducedSizes = Field(default_factory=ReducedSizes)
 
     @model_validator(mode="after")
     def _lengths_agree(self) -> Self:
@@ -48,36 +48,32 @@ class Synthetic(Strict):
 class Growth(Strict):
     """A bank that grows by a segment a turn."""
 
-    turns: Count = Field(description="Turns.")
-    entries: Positive = Field(description="Entries that each turn adds.")
+    turns: Count
+    entries: Positive
 
 
 class Runtime(Strict):
     """What is timed, and how often."""
 
-    models: Keys = Field(min_length=1, description="The models that are measured.")
-    benchmark: Key = Field(description="The benchmark whose sessions give histories and current problems.")
-    condition: Key = Field("native", description="The condition whose saved T1 turns are the histories.")
-    controller: Key = Field("stair", description="The controller that reads the bank; its kind is stair.")
-    seed: Text = Field("runtime", description="Names the order of histories, from which the first ones are measured.")
-    histories: Count = Field(16, description="Histories.")
-    longer_than: Natural = Field(32_768, description="Entries that a history's bank must exceed.")
-    prefixes: Annotated[tuple[Positive, ...], Field(strict=False)] | Literal["quartiles"] = Field(
-        (2048, 8192, 32_768),
-        description="Lengths of the bank prefixes, a row each; `quartiles` takes those of the measured banks.",
+    models: Keys = Field(min_length=1)
+    benchmark: Key
+    condition: Key = "native"
+    controller: Key = "stair"
+    seed: Text = "runtime"
+    histories: Count = 16
+    longer_than: Natural = 32_768
+    prefixes: Annotated[tuple[Positive, ...], Field(strict=False)] | Literal["quartiles"] = (2048, 8192, 32_768)
+    tokens: Positive = 256
+    warmups: int = Field(1, ge=0, le=100_000)
+    repetitions: Count = 3
+    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = (
+        "fast-serial",
+        "fast-overlapped",
+        "printed-serial",
     )
-    tokens: Positive = Field(256, description="Tokens that every measurement decodes; end tokens are ignored.")
-    warmups: int = Field(1, ge=0, le=100_000, description="Repetitions before the timed ones.")
-    repetitions: Count = Field(3, description="Timed repetitions of each history and row.")
-    variants: Annotated[tuple[Variant, ...], Field(strict=False, min_length=1), AfterValidator(once)] = Field(
-        ("fast-serial", "fast-overlapped", "printed-serial"),
-        description="Reads and transfers; tables compare the first with the paper.",
-    )
-    curve: Annotated[tuple[Positive, ...], Field(strict=False)] = Field(
-        (), description="Lengths of the random banks of figure bank_cost."
-    )
-    growth: Growth | None = Field(None, description="Turns of random states that fill a bank; null measures none.")
-    synthetic: Synthetic | None = Field(None, description="Random weights and tokens; null: saved histories.")
+    curve: Annotated[tuple[Positive, ...], Field(strict=False)] = ()
+    growth: Growth | None = None
+    synthetic: Synthetic | None = None
 
     @model_validator(mode="after")
     def _lists_ascend(self) -> Self:

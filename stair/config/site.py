@@ -18,19 +18,19 @@ _RESOLUTION_SECONDS = 60
 class Partition(Strict):
     """The largest job that a partition accepts."""
 
-    minutes: Positive = Field(description="The time limit of a job.")
-    mem_mb: int = Field(ge=1, le=10**9, description="The memory of a node, in MB.")
-    gpus: Natural = Field(0, description="The GPUs of a node.")
-    gpu_model: Text | None = Field(None, description="The name of the GPUs in Slurm's gres; null asks for any.")
+    minutes: Positive
+    mem_mb: int = Field(ge=1, le=10**9)
+    gpus: Natural = 0
+    gpu_model: Text | None = None
 
 
 class Site(Strict):
     """What a cluster offers."""
 
-    account: Text | None = Field(None, description="The account that pays; null is your default account in Slurm.")
-    signal_seconds: Positive = Field(300, description="How long before its time limit a job is warned.")
-    partitions: dict[str, Partition] = Field(min_length=1, description="By name; a job goes to the first that fits.")
-    snakemake: Texts = Field((), description="Further arguments of Snakemake.")
+    account: Text | None = None
+    signal_seconds: Positive = 300
+    partitions: dict[str, Partition] = Field(min_length=1)
+    snakemake: Texts = ()
 
     @model_validator(mode="after")
     def _jobs_can_work(self) -> Site:

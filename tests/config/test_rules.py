@@ -49,10 +49,10 @@ def test_a_rule_has_its_own_settings_resources_and_timing(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule, text in RULES.items() if text.startswith("rule")])
-def test_a_rule_has_an_environment_and_a_log_and_gives_its_inputs_to_the_command(rule: str) -> None:
+def test_a_rule_has_a_log_and_gives_its_inputs_to_the_command(rule: str) -> None:
     text = RULES[rule]
     keys = set(re.findall(r"^ +(\w+):$", text, re.MULTILINE))
-    assert keys >= {"log", "conda", "shell"} | ({"output"} if rule != "fetch" else set())
+    assert keys >= {"log", "shell"} | ({"output"} if rule != "fetch" else set())
     if rule not in FETCH_RULES:
         (lines,) = re.findall(r'^ +shell:\n((?: +".*"\n)+)', text, re.MULTILINE)
         command = "".join(re.findall(r'"(.*)"\n', lines))

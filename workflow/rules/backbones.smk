@@ -12,8 +12,6 @@ rule backbone:
     benchmark:
         paths.timing("backbone", "{model}")
     priority: 3  # most jobs wait for it
-    conda:
-        ENVIRONMENT
     resources:
         **requested("backbone"),
     params:

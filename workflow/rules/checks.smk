@@ -8,8 +8,6 @@ rule check:
         paths.log("checks", "all"),
     benchmark:
         paths.timing("check")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("check"),
     params:

@@ -24,8 +24,6 @@ cfg = run.config
 paths = RunPaths(Path())
 inputs = RuleInputs(cfg, paths)
 MODELS, BENCHMARKS = list(cfg.models), list(cfg.benchmarks)
-# The packages that the jobs import. Jobs run in the driver's environment, which make builds from envs/cpu.lock.
-ENVIRONMENT = f"{workflow.basedir}/envs/pipeline.yaml"
 
 # Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. The command takes the shell's place,
 # so that a signal to the job (a cluster's warning, a stop) reaches it.

@@ -9,8 +9,6 @@ rule comparison:
         paths.log("comparison", "all"),
     benchmark:
         paths.timing("comparison")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("comparison"),
     params:
@@ -29,8 +27,6 @@ rule claims:
         paths.log("claims", "all"),
     benchmark:
         paths.timing("claims")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("claims"),
     params:

@@ -25,8 +25,6 @@ rule controls_shard:
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
     retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
-    conda:
-        ENVIRONMENT
     resources:
         **requested("controls_shard"),
     params:
@@ -53,8 +51,6 @@ rule seal_controls:
         paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
-    conda:
-        ENVIRONMENT
     resources:
         **requested("seal_controls"),
     params:

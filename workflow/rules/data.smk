@@ -13,8 +13,6 @@ rule raw:
         paths.timing("raw", "{name}-{suffix}")
     wildcard_constraints:
         suffix="parquet|jsonl|csv",
-    conda:
-        ENVIRONMENT
     resources:
         **requested("raw"),
     params:
@@ -32,8 +30,6 @@ rule benchmark:
         paths.log("data", "benchmark-{benchmark}"),
     benchmark:
         paths.timing("benchmark", "{benchmark}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("benchmark"),
     params:
@@ -53,8 +49,6 @@ rule training_pool:
         paths.log("data", "training-{model}"),
     benchmark:
         paths.timing("training_pool", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("training_pool"),
     params:
@@ -77,8 +71,6 @@ rule data_report:
         paths.log("data", "report"),
     benchmark:
         paths.timing("data_report")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("data_report"),
     params:

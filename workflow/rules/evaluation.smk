@@ -21,8 +21,6 @@ rule evaluation_shard:
             "evaluation_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
     retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
-    conda:
-        ENVIRONMENT
     resources:
         **requested("evaluation_shard"),
     params:
@@ -47,8 +45,6 @@ rule seal_evaluation:
         paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal"),
     benchmark:
         paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("seal_evaluation"),
     params:
@@ -67,8 +63,6 @@ rule response_card:
         paths.log("evaluation", "{model}", "card"),
     benchmark:
         paths.timing("response_card", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("response_card"),
     params:

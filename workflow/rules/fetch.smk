@@ -15,8 +15,6 @@ rule fetch:
         HUB,
     log:
         paths.log("fetched"),
-    conda:
-        ENVIRONMENT
     shell:
         "stair fetch 2>&1 | tee {log:q}"
 
@@ -34,7 +32,5 @@ if NOT_FETCHED:
             NOT_FETCHED,
         log:
             paths.log("fetch"),
-        conda:
-            ENVIRONMENT
         shell:
             "stair fetch 2>&1 | tee {log:q}"

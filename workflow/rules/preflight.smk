@@ -16,8 +16,6 @@ rule preflight_model:
     benchmark:
         paths.timing("preflight_model", "{model}")
     priority: 3
-    conda:
-        ENVIRONMENT
     resources:
         **requested("preflight_model"),
     params:
@@ -38,8 +36,6 @@ rule preflight_limits:
     benchmark:
         paths.timing("preflight_limits", "{model}", "{prompts}")
     priority: 3
-    conda:
-        ENVIRONMENT
     resources:
         **requested("preflight_limits"),
     params:

@@ -22,8 +22,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-design"),
         benchmark:
             paths.timing("replay_design", "{model}")
-        conda:
-            ENVIRONMENT
         resources:
             **requested("replay_design"),
         params:
@@ -46,8 +44,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}", "{shard}-of-{of}"),
         benchmark:
             paths.timing("replay_shard", "{model}", "{shard}-of-{of}")
-        conda:
-            ENVIRONMENT
         resources:
             **requested("replay_shard"),
         params:
@@ -71,8 +67,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-seal"),
         benchmark:
             paths.timing("seal_replay", "{model}")
-        conda:
-            ENVIRONMENT
         resources:
             **requested("seal_replay"),
         params:
@@ -90,8 +84,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-{part}"),
         benchmark:
             paths.timing("replay_statistics", "{model}", "{part}")
-        conda:
-            ENVIRONMENT
         resources:
             **requested("replay_statistics"),
         params:

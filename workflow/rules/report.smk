@@ -8,8 +8,6 @@ rule provenance:
         paths.provenance,
     log:
         paths.log("provenance", "all"),
-    conda:
-        ENVIRONMENT
     resources:
         **requested("provenance"),
     params:
@@ -27,8 +25,6 @@ rule report:
         paths.log("report", "all"),
     benchmark:
         paths.timing("report")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("report"),
     params:

@@ -17,8 +17,6 @@ rule rollout_shard:
         paths.timing("rollout_shard", "{model}", "{shard}-of-{of}")
     priority: 2
     retries: retries_of(cfg.rollout_engine(model) for model in MODELS)
-    conda:
-        ENVIRONMENT
     resources:
         **requested("rollout_shard"),
     params:
@@ -39,8 +37,6 @@ rule seal_rollouts:
         paths.log("rollouts", "{model}", "seal"),
     benchmark:
         paths.timing("seal_rollouts", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("seal_rollouts"),
     params:
@@ -59,8 +55,6 @@ rule data_card:
         paths.log("rollouts", "{model}", "card"),
     benchmark:
         paths.timing("data_card", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("data_card"),
     params:

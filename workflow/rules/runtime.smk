@@ -13,8 +13,6 @@ rule measure_runtime:
         paths.log("runtime", "{model}"),
     benchmark:
         paths.timing("measure_runtime", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("measure_runtime"),
     params:

@@ -14,8 +14,6 @@ rule score_condition:
         paths.log("scores", "{model}", "{benchmark}", "{condition}"),
     benchmark:
         paths.timing("score_condition", "{model}", "{benchmark}", "{condition}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("score_condition"),
     params:
@@ -37,8 +35,6 @@ rule score_controls:
         paths.timing("score_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
-    conda:
-        ENVIRONMENT
     resources:
         **requested("score_controls"),
     params:

@@ -16,8 +16,6 @@ rule training_sessions:
         paths.log("sessions", "training-{model}"),
     benchmark:
         paths.timing("training_sessions", "{model}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("training_sessions"),
     params:
@@ -35,8 +33,6 @@ rule evaluation_sessions:
         paths.log("sessions", "evaluation-{benchmark}"),
     benchmark:
         paths.timing("evaluation_sessions", "{benchmark}")
-    conda:
-        ENVIRONMENT
     resources:
         **requested("evaluation_sessions"),
     params:

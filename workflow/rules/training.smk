@@ -26,8 +26,6 @@ rule train_controller:
     wildcard_constraints:
         controller=controllers_of("stair", "bank_free"),
     priority: 2
-    conda:
-        ENVIRONMENT
     resources:
         **requested("train_controller"),
     params:
