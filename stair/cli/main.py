@@ -6,9 +6,10 @@ import os
 import sys
 import traceback
 
+import click
 import typer
 
-from stair.cli import inspection, results, stages, start, upkeep
+from stair.cli import inspection, job, results, start, upkeep
 from stair.cli.context import watch_driver
 from stair.records.files import MAKE_ROOM, is_full
 from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
@@ -24,8 +25,16 @@ app = typer.Typer(
         "resolved configuration (RESULTS/RUN/config.resolved.yaml) and no other part of the configuration."
     ),
 )
-for group in (start, inspection, stages, results, upkeep):
+for group in (start, inspection, job, results, upkeep):
     app.add_typer(group.commands)
+
+
+def command() -> click.Group:
+    """The command line with a command for each rule of the workflow."""
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    job.add_job_commands(group)
+    return group
 
 
 def main() -> None:
@@ -36,7 +45,7 @@ def main() -> None:
     watch_driver()
     try:
         listen()
-        app(standalone_mode=True, prog_name="stair")
+        command()(standalone_mode=True, prog_name="stair")
     except Interrupted as stop:
         print(f"stair: {stop}", file=sys.stderr, flush=True)
         requeue_own_job()

@@ -28,10 +28,10 @@ from stair.pipeline.cluster import Cluster, check_names, profile_folder, runs_on
 from stair.pipeline.driver_lease import forget_killed_driver, lease_file, run_holder, stale_locks
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
 from stair.pipeline.job_list import ListedJob, list_jobs
+from stair.pipeline.jobs import STAGES
 from stair.pipeline.resources import check_fits
 from stair.pipeline.restore import made_first
 from stair.pipeline.run import Run
-from stair.pipeline.stage_rules import STAGES
 from stair.records.files import remove_leftovers
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import Interrupted

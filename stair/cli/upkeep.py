@@ -1,4 +1,4 @@
-"""Commands about a run's files: verification, lineage, provenance, costs and archives."""
+"""Commands about a run's files: downloads, verification, lineage, costs and archives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import open_job, open_run
-from stair.cli.options import InputsArgument, JobRunOption, RunOption
-from stair.records.progress import duration
+from stair.cli.context import open_run
+from stair.cli.options import JobRunOption, RunOption
 
 commands = typer.Typer()
 
@@ -67,27 +66,6 @@ def why(
     verification = Verification(*open_run(folder))
     verification.follow()
     print("\n".join(lineage_lines(verification, output_of(verification, file))))
-
-
-@commands.command()
-def provenance(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
-    """Summarise a run: versions, hardware, seeds, revisions, costs, every output with its checksum.
-
-    Reads the manifests and the row counts of generated tables. Writes provenance.json.
-    """
-    from stair.pipeline.provenance import provenance as collect
-    from stair.records.files import write_json
-
-    job = open_job(run, "provenance", inputs)
-    content = collect(job.config, job.paths)
-    write_json(job.paths.provenance, content)
-    job.record([job.paths.provenance])
-    generated = content["costs"]["generated"]["all"]
-    seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())
-    print(
-        f"{job.paths.provenance}: {sum(output is not None for output in content['outputs'].values())} outputs, "
-        f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
-    )
 
 
 @commands.command()
@@ -156,3 +134,57 @@ def from_archive(
     from stair.cli.from_archive import from_archive as start
 
     start(archive, run, cores)
+
+
+@commands.command()
+def fetch(
+    run: JobRunOption = Path(),
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
+    ] = None,
+) -> None:
+    """Download the run's models and data sets from the hub into the cache (hub.cache). No other job uses the network.
+
+    Checks access, sizes and free space first. Keeps complete files. Records the downloaded commits in the lock file (hub.lock);
+    later downloads must match it.
+    """
+    from stair.models.hub.fetch import fetch as start
+
+    start(*open_run(run), only or ())
+
+
+@commands.command()
+def compare_backbones(
+    run: RunOption,
+    write: Annotated[
+        bool, typer.Option("--write", help="Replace the backbones that come with the project by the run's.")
+    ] = False,
+) -> None:
+    """Compare the small backbones that a run has trained with those that come with the project (backbones/).
+
+    Prints accuracies and digests. Weights depend on the processor, so a digest that differs is no error.
+    """
+    from stair.tiny.shipped import ship, shipped_digests, trained
+
+    backbones, digests = trained(*open_run(run)), shipped_digests()
+    for each in backbones:
+        shipped = digests.get(each.name)
+        if shipped is None:
+            print(f"{each.name}: not shipped; SHA-256 {each.digest}")
+        elif shipped == each.digest:
+            print(f"{each.name}: as shipped; SHA-256 {each.digest}")
+        else:
+            print(f"{each.name}: NOT AS SHIPPED; SHA-256 {each.digest}, shipped {shipped}")
+        for benchmark, turns in each.accuracies.items():
+            print(f"  {benchmark}: " + ", ".join(f"{turn} {share:.0%}" for turn, share in turns.items()))
+        if each.last["outside"]:
+            print(f"  warning: out of bounds: {', '.join(each.last['outside'])}")
+    if any(digests.get(each.name) != each.digest for each in backbones):
+        print("Accuracies of the shipped backbones: backbones/README.md")
+    if write:
+        ship(backbones)
+        print(
+            "Written: backbones/, with its model card and digests. To do: the digests in tests/tiny/test_shipped.py, and "
+            "docs/tiny.md with its picture after a new tiny run"
+        )

@@ -33,28 +33,17 @@ MODULES = (
     "pyarrow.dataset",
     "stair.cli.main",
     "stair.paper.figures.figure",
-    "stair.paper.stage",
     "stair.paper.tables.uncertainty",
     "stair.pipeline.job_inputs",
-    "stair.stages.checks.stage",
-    "stair.stages.data.report",
-    "stair.stages.data.stage",
     "stair.engines.transformers",
-    "stair.stages.evaluation.scores",
-    "stair.stages.evaluation.stage",
-    "stair.stages.preflight.stage",
     "stair.stages.replay.analysis.geometry",
     "stair.stages.replay.analysis.read_prediction",
-    "stair.stages.rollouts.stage",
-    "stair.stages.sessions.stage",
     "stair.tiny.acceptance",
     "stair.tiny.backbone_training",
-    "stair.tiny.stage",
-    "stair.stages.training.stage",
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.models.qwen3_5.modeling_qwen3_5",
 )
-"""The modules that jobs import."""
+"""The modules that jobs import when they work, besides those of their functions."""
 
 _WITH_DELTA_NET = ("stair.tiny.backbone_training", "transformers.models.qwen3_5.modeling_qwen3_5")
 """Modules that import the GPU kernels of Gated DeltaNet where these are installed; this import starts CUDA."""
@@ -218,6 +207,7 @@ def _serve(path: str) -> None:
 
     from stair.cli.context import set_threads
     from stair.models import delta_kernels
+    from stair.pipeline.jobs import JOBS
 
     serving = os.getpid()
 
@@ -241,7 +231,7 @@ def _serve(path: str) -> None:
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     left_out = _WITH_DELTA_NET if delta_kernels.installed() else ()
     gc.disable()
-    for module in MODULES:
+    for module in dict.fromkeys((*MODULES, *(row.run.partition(":")[0] for row in JOBS.values()))):
         if module not in left_out:
             importlib.import_module(module)
     gc.enable()

@@ -2,13 +2,12 @@
 
 A rule's settings are exactly the configuration keys that it uses. They contain no labels, resources, shard counts or batch
 widths (repeat conditions contain the latter two). A generating rule has no digest of code: `protocol_version` and
-`embedded_version` are raised by hand. A rule that only calculates or shows has one, under `code`. A rule's params are the
-digest of its settings; a manifest contains the settings.
+`embedded_version` are raised by hand. A job of seconds on a CPU takes the whole configuration and the whole code
+(`stair.pipeline.jobs.shown`). A rule's params are the digest of its settings; a manifest contains the settings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from stair.config.backbones import Model
@@ -18,9 +17,6 @@ from stair.config.model import Config
 
 Settings = dict[str, Any]
 """Values by their place."""
-
-CONFIGURATION = ("stair.config",)
-"""Left out of digests of code: a rule's settings have the values, and a new key must make no result stale."""
 
 
 def chosen(place: str, item: Any, *keys: str) -> Settings:
@@ -43,18 +39,6 @@ def model_settings(config: Config, model: str) -> Settings:
 def engine_settings(config: Config, engine: EngineName) -> Settings:
     """What of an engine enters response keys."""
     return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
-
-
-def every(section: str, items: Mapping[str, Any], *keys: str) -> Settings:
-    """Some keys, or all, of every item of a section."""
-    return {
-        place: value for key, item in items.items() for place, value in chosen(f"{section}.{key}", item, *keys).items()
-    }
-
-
-def conditions(config: Config, *keys: str) -> Settings:
-    """Some keys of every condition."""
-    return every("conditions", config.conditions, *keys)
 
 
 _FROM_CONTROLS = ("conditions.", "evaluation.seed", "evaluation.missing")

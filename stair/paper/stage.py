@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.paper import table_inputs
+from stair.paper.figures import bank_cost, method, training, training_scope
 from stair.paper.figures.figure import Figure
+from stair.paper.figures.figure import write as write_drawing
 from stair.paper.html_table import html_table
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
@@ -19,19 +22,25 @@ from stair.paper.replay_numbers import ReplayNumbers
 from stair.paper.run_notes import with_answer_forms, with_mixed_engines, with_time_outs
 from stair.paper.scored_rows import find_rows, read_rows
 from stair.paper.table_inputs import (
+    BANK_COST_FIGURE,
+    DIAGRAMS,
     REPLAY_FIGURES,
     SHARED_T1,
+    TRAINING_FIGURE,
+    TRAINING_SCOPE,
     Place,
     Shows,
     analyzed_models,
+    cost_figures,
     evaluated_places,
     every_table,
     figures_of,
     run_tables,
     shared_t1_tables,
     tables_of,
+    training_figures,
 )
-from stair.paper.tables.table import Table, nothing
+from stair.paper.tables.table import Table, gap_reasons, nothing
 from stair.paper.tidy import tidy_csv
 from stair.records.files import write_text
 from stair.records.manifest import manifest_path, recorded_fact
@@ -39,6 +48,31 @@ from stair.records.schemas import EVALUATION_SESSIONS
 from stair.records.tables import read_table
 from stair.statistics.context_sizes import context_sizes
 from stair.statistics.grid import Gap, Responses
+
+
+def write_table(config: Config, paths: RunPaths, table: str) -> None:
+    """Makes one table of a run: tables/NAME.csv, .md, .tex and .html. Prints why a number is not reported."""
+    made = build(config, paths, table)
+    write(made, labels_of(config, table), lambda suffix: paths.table(table, suffix))
+    print_gap_reasons([made])
+
+
+def print_gap_reasons(tables: Sequence[Table]) -> None:
+    for reason in dict.fromkeys(reason for table in tables for reason in gap_reasons(table.values)):
+        print(f"not reported: {reason}", file=sys.stderr)
+
+
+def write_figure(config: Config, paths: RunPaths, figure: str) -> None:
+    """Draws one figure of a run: figures/NAME.pdf, .png and .csv."""
+    if figure in DIAGRAMS:
+        drawn = (training_scope if figure == TRAINING_SCOPE else method).of_run(config, paths)
+    elif figure in training_figures(config):
+        drawn = training.of_run(config, paths, figure.removeprefix(TRAINING_FIGURE))
+    elif figure in cost_figures(config):
+        drawn = bank_cost.of_run(config, paths, figure.removeprefix(BANK_COST_FIGURE))
+    else:
+        drawn = build_figure(config, paths, figure)
+    write_drawing(drawn, Labels.of(config), lambda suffix: paths.figure(figure, suffix))
 
 
 def labels_of(config: Config, name: str) -> Labels:

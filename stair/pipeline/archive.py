@@ -12,8 +12,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.setting_places import Settings
-from stair.pipeline.rule_settings import settings_of
-from stair.pipeline.stage_rules import STAGES
+from stair.pipeline.jobs import STAGES, settings_of
 from stair.records.files import read_mapping
 from stair.records.manifest import Manifest, manifest_of, name_in_run
 

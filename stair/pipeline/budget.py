@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stair.config.paths import RunPaths
-from stair.pipeline.stage_rules import PROGRESS
+from stair.pipeline.jobs import JOBS
 from stair.records.progress import read_progress
 from stair.records.text_tables import markdown_table
 
@@ -50,9 +50,9 @@ def measured_jobs(paths: RunPaths) -> Iterator[MeasuredJob]:
     for path in sorted(timings.rglob("*.tsv")):
         rule, *name = path.relative_to(timings).with_suffix("").parts
         attempts, earlier = 0, 0.0
-        if rule in PROGRESS:
+        if rule in JOBS and JOBS[rule].progress:
             # A shard has one progress file and, for each number of shards, one file of timings.
-            stage = PROGRESS[rule].partition("/")[0]
+            stage = JOBS[rule].progress.partition("/")[0]
             job = re.sub(r"[-/](\d+)-of-\d+$", r"/\1", "/".join((stage, *name)))
             if (progress := paths.progress_of(job)) not in counted:
                 if (last := read_progress(progress)) is not None:

@@ -15,7 +15,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.paper.withheld_text import write_publishable
 from stair.pipeline.archive import ARCHIVED, RECORDS, left_out_contents, settings_now
-from stair.pipeline.stage_rules import STAGES
+from stair.pipeline.jobs import STAGES
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest, with_checksum

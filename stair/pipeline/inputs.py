@@ -44,7 +44,7 @@ from stair.paper.table_inputs import (
     training_figures,
 )
 from stair.pipeline.archive import left_out_files
-from stair.pipeline.stage_rules import STAGES
+from stair.pipeline.jobs import STAGES
 
 Groups = dict[str, list[Path]]
 

@@ -13,8 +13,7 @@ from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.root import project_root
 from stair.paper.table_inputs import every_figure, every_table
 from stair.pipeline.job_list import list_jobs
-from stair.pipeline.rule_settings import settings_of
-from stair.pipeline.stage_rules import STAGE_OF
+from stair.pipeline.jobs import JOBS, settings_of
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     SUFFIX,
@@ -31,7 +30,7 @@ from stair.records.start_command import start_command, started_with
 
 def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None:
     """Raises ValueError, with the names that the run has, for a name that it does not have."""
-    study = config.shared_t1() if rule in ("controls_shard", "seal_controls", "score_controls") else config
+    study = config.shared_t1() if "controls" in rule else config
     sets = ("training_pool", *config.benchmarks)
     known: dict[str, tuple[str, Iterable[str]]] = {
         "model": ("model", config.models),
@@ -50,29 +49,30 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
             raise ValueError(f"the run has no {kind} '{value}' (it has: {', '.join(names) or 'none'})")
 
 
-def inputs_of(config: Config, paths: RunPaths, rule: str, wildcards: Mapping[str, str]) -> list[Path]:
-    """The input files of a job, for a command by hand; those of the run are relative to its folder.
+def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
+    """The inputs and outputs of a job, for a command by hand.
 
     They are those of the job's manifest if its settings are the present ones. Otherwise Snakemake lists them, which takes some
-    seconds. A shard has no manifest and none are named: its stage reports an input that does not exist.
+    seconds.
 
     Raises:
         ValueError: the run has no such job.
     """
-    if rule.endswith("_shard"):
-        return []
     for path in manifest_files(paths.folder):
         with suppress(OSError, ValueError):
             manifest = read_manifest(path)
-            if (manifest.rule, manifest.wildcards) == (rule, dict(wildcards)):
-                if changed_settings(manifest.settings, settings_of(config, rule, wildcards)):
+            if (manifest.rule, manifest.wildcards) == (rule, dict(names)):
+                if changed_settings(manifest.settings, settings_of(config, rule, names)):
                     break
-                return [Path(name) for name in manifest.inputs]
-    for job in list_jobs(project_root(), started_with(config, paths), targets=(STAGE_OF[rule],), fresh=True):
-        if job.rule == rule and wildcards.items() <= job.wildcards.items():
+                return [paths.folder / name for name in manifest.inputs], [
+                    paths.folder / name for name in manifest.files
+                ]
+    for job in list_jobs(project_root(), started_with(config, paths), targets=(JOBS[rule].stage,), fresh=True):
+        if job.rule == rule and names.items() <= job.wildcards.items():
             # Completion markers only order jobs: the seal reads the logs.
-            return [Path(file) for file in job.inputs if not file.startswith("work/")]
-    asked = " ".join((rule, *wildcards.values()))
+            inputs = [paths.folder / file for file in job.inputs if not file.startswith("work/")]
+            return inputs, [paths.folder / file for file in job.outputs]
+    asked = " ".join((rule, *names.values()))
     raise ValueError(f"the run has no {asked}; its jobs are listed by: stair status --json --run {paths.folder}")
 
 

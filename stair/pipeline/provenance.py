@@ -18,14 +18,28 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.pipeline import budget
 from stair.pipeline.outputs import read_outputs
+from stair.records.files import write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.manifest import COPIED_FROM, Manifest
+from stair.records.progress import duration
 
 _OWN = ("provenance.json", "report.html")
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
 
 _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 """The rules that write tables of generated rows."""
+
+
+def write_provenance(config: Config, paths: RunPaths) -> None:
+    """Summarises a run in provenance.json: versions, hardware, seeds, revisions, costs, every output with its checksum."""
+    content = provenance(config, paths)
+    write_json(paths.provenance, content)
+    generated = content["costs"]["generated"]["all"]
+    seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())
+    print(
+        f"{paths.provenance}: {sum(output is not None for output in content['outputs'].values())} outputs, "
+        f"{generated['responses']} responses of {generated['response_tokens']} tokens, {duration(seconds)} of jobs"
+    )
 
 
 def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
 from stair.core import TURNS
 from stair.pipeline.job_list import ListedJob
+from stair.pipeline.jobs import STAGES
 from stair.pipeline.run import Run
-from stair.pipeline.stage_rules import STAGES
 
 FETCH_RULES = ("fetch", "fetch_hub")
 """They run beside the driver, so they are not submitted, and no plan counts them."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.jobs import settings_of
 from stair.records.files import replacing, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest, with_checksum

@@ -23,9 +23,9 @@ from stair.config.root import project_root
 from stair.pipeline.driver_lease import run_holder
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.job_logs import NOT_STARTED, explain, logs_since
+from stair.pipeline.jobs import JOBS, STAGES
 from stair.pipeline.resources import FETCH_RULES
 from stair.pipeline.slurm_queue import ENDED_BADLY, WAITING, Queue, QueueEntry
-from stair.pipeline.stage_rules import PROGRESS, STAGE_OF, STAGES
 from stair.records.progress import duration, read_progress
 from stair.records.start_command import started_with
 
@@ -41,8 +41,8 @@ QUIET_SECONDS = 120.0
 
 def job_name(rule: str, wildcards: Mapping[str, str]) -> str:
     """A job's name: that of its progress file, or its rule with its wildcards."""
-    if rule in PROGRESS:
-        return PROGRESS[rule].format(**wildcards)
+    if rule in JOBS and JOBS[rule].progress:
+        return JOBS[rule].progress.format(**wildcards)
     return "/".join((rule, *(value for key, value in wildcards.items() if key != "suffix")))
 
 
@@ -156,7 +156,7 @@ def job_states(
     now = time.time() if now is None else now
     stages = list(STAGES)
     jobs = [(job.rule, job_name(job.rule, job.wildcards)) for job in every if job.rule not in FETCH_RULES]
-    jobs.sort(key=lambda job: (stages.index(STAGE_OF[job[0]]), job[1]))
+    jobs.sort(key=lambda job: (stages.index(JOBS[job[0]].stage), job[1]))
     states = []
     for rule, name in jobs:
         job = job_of(paths, rule, name, now)
@@ -173,7 +173,7 @@ def job_states(
 
 def job_of(paths: RunPaths, rule: str, name: str, now: float, since: float = 0.0) -> Job:
     """A job by its progress file; it waits without one that was written since then."""
-    progress = read_progress(paths.progress_of(name)) if rule in PROGRESS else None
+    progress = read_progress(paths.progress_of(name)) if JOBS[rule].progress else None
     if progress is None or progress.updated < since:
         return Job(name, "waiting")
     alive = now - progress.updated < QUIET_SECONDS

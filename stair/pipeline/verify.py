@@ -27,7 +27,7 @@ from stair.records.manifest import (
     Manifest,
     differences,
     package_versions,
-    source_fingerprint,
+    source_digest,
 )
 from stair.records.start_command import start_command, started_with
 
@@ -68,7 +68,11 @@ class Verification:
     def __init__(self, config: Config, paths: RunPaths, *, start: str = "") -> None:
         self.config, self.paths = config, paths
         self._start = start or start_command(config, paths)
-        self._digests, self._source, self._versions = Digests(), source_fingerprint(), package_versions()
+        self._digests, self._source, self._versions = (
+            Digests(),
+            source_digest("stair", "answer_grader"),
+            package_versions(),
+        )
         self.outputs = sorted(read_outputs(paths.folder), key=_sealed)
         for output in self.outputs:
             self._compare(output)

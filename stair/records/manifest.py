@@ -22,17 +22,18 @@ from enum import Enum
 from fnmatch import fnmatch
 from functools import cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from stair.records.code_digest import PACKAGES, package_folder
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 SUFFIX = "manifest.json"
 
-CODE = "code"
-"""The setting with the digest of a stage's code; every other setting is a place in the configuration, or a version."""
+CODE, CONFIGURATION = "code", "configuration"
+"""The settings with the digest of a job's code, and of the whole configuration; every other setting is a place in the
+configuration, or a version."""
 
 COPIED_FROM = "copied_from"
 """The key that names the run or archive from which an output was copied."""
@@ -85,12 +86,18 @@ def hardware() -> dict[str, Any]:
     return facts
 
 
-def source_fingerprint() -> str:
-    """SHA-256 over the project's source files, for manifests; no rule and no response key depends on it."""
+@cache
+def source_digest(*parts: str) -> str:
+    """SHA-256 over the files of packages, or of folders and modules in them (`stair.stages.replay.analysis`)."""
     digest = hashlib.sha256()
-    for package in PACKAGES:
-        root = package_folder(package)
-        for path in sorted(root.rglob("*.py")):
+    for part in parts:
+        package, *names = part.split(".")
+        spec = find_spec(package)
+        assert spec is not None and spec.origin is not None, f"the package {package} is not installed"
+        root = Path(spec.origin).parent
+        place = root.joinpath(*names)
+        files = place.rglob("*") if place.is_dir() else [place.with_suffix(".py")]
+        for path in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
             digest.update(f"{path.relative_to(root.parent).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -164,7 +171,7 @@ def write_manifest(
         "inputs": {name_in_run(file, folder): file_digest(file) for file in sources},
         "settings": settings,
         "protocol_version": PROTOCOL_VERSION,
-        "source": source_fingerprint(),
+        "source": source_digest("stair", "answer_grader"),
         "versions": package_versions(),
         "machine": hardware(),
         "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -340,6 +347,8 @@ def _changed(key: str, was: Any, now: Any) -> list[Difference]:
         return []
     if key == CODE:
         return [Difference(Kind.CODE_CHANGED, key, "the code that makes it has changed")]
+    if key == CONFIGURATION:
+        return [Difference(Kind.SETTINGS_CHANGED, key, "the configuration has changed")]
     if isinstance(was, dict) and isinstance(now, dict):
         return [
             change

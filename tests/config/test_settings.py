@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
+from stair.pipeline.rule_settings import RULE_SETTINGS, settings_of
 
 from stair.config.model import Config
 from stair.config.resolve import dump, merge, resolve, validate
 from stair.paper import settings as reporting
-from stair.pipeline.rule_settings import RULE_SETTINGS, settings_of
 from stair.records.keys import PROTOCOL_VERSION
 from stair.stages.evaluation import settings as evaluation
 from stair.stages.replay import settings as replay

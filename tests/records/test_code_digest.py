@@ -102,7 +102,7 @@ import sys
 from pathlib import Path
 from stair.config import resolve
 from stair.records.keys import digest_of
-from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.jobs import settings_of
 config = resolve(Path({root!r}), {{"run": "tiny"}})
 wildcards = {{"model": next(iter(config.models)), "benchmark": next(iter(config.benchmarks))}}
 for rule, more in (

@@ -17,7 +17,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.pipeline.archive import COMPARED
-from stair.pipeline.stage_rules import STAGES
+from stair.pipeline.jobs import STAGES
 from stair.records.manifest import manifest_files, read_manifest
 from tests.reproduced.withheld import assert_withheld
 

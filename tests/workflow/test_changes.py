@@ -15,7 +15,7 @@ import yaml
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.jobs import settings_of
 from stair.records.worklog import WorkLog
 from tests.listed import listed
 from tests.sealed import reseal

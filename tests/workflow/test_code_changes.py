@@ -12,7 +12,7 @@ import pytest
 from stair.cli.warm import warm_process
 from stair.config.resolve import resolve
 from stair.paper import settings as paper_settings
-from stair.pipeline.rule_settings import settings_of
+from stair.pipeline.jobs import settings_of
 from stair.records import code_digest
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps

@@ -17,4 +17,4 @@ rule backbone:
     params:
         settings=settings_of("backbone"),
     shell:
-        "stair backbone --model {wildcards.model} --threads {threads} > {log:q} 2>&1"
+        job("backbone")

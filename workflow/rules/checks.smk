@@ -13,4 +13,4 @@ rule check:
     params:
         settings=settings_of("check"),
     shell:
-        "stair check {input:q} > {log:q} 2>&1"
+        job("check")

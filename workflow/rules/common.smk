@@ -1,9 +1,8 @@
 # Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/pipeline/inputs.py, settings from the
-# stages (stair/stages/evaluation/settings.py and its like; stair/pipeline/rule_settings.py lists them), resources from
-# stair/pipeline/resources.py.
+# stages and the functions of the jobs from stair/pipeline/jobs.py, resources from stair/pipeline/resources.py.
 #
 # A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
-# digest of the settings: the configuration keys that the job uses and, where it only calculates or shows, its code. To see what a
+# digest of the settings: the configuration keys that the job uses, or all keys and the code where it takes seconds on a CPU. To see what a
 # change reruns: `snakemake -n --config run=tiny "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
 import re
 import sys
@@ -16,7 +15,8 @@ from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.keys import digest_of
 from stair.paper import table_inputs
 from stair.paper.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
-from stair.pipeline import rule_settings
+from stair.pipeline.jobs import JOBS
+from stair.pipeline.jobs import settings_of as settings_of_job
 from stair.pipeline.inputs import RuleInputs
 from stair.pipeline.resources import REQUESTED
 
@@ -45,8 +45,19 @@ def controllers_of(*kinds):
 def settings_of(rule):
     """The digest of the settings of a rule's job: a changed setting runs the job again."""
     return lambda wildcards: digest_of(
-        rule_settings.settings_of(cfg, rule, dict(wildcards.items()))
+        settings_of_job(cfg, rule, dict(wildcards.items()))
     )
+
+
+def job(rule):
+    """The shell line of a rule with outputs: its row of stair/pipeline/jobs.py does the work."""
+    row = JOBS[rule]
+    wildcards = [*row.names, *(("shard", "of") if row.is_shard else ())]
+    words = [f"{name}={{wildcards.{name}}}" for name in wildcards]
+    if row.stage == "scores":
+        words.append("workers={threads}")
+    files = "--inputs {input:q}" + ("" if row.is_shard else " --outputs {output:q}")
+    return f"stair job {' '.join(['{rule}', *words])} --threads {{threads}} {files} > {{log:q}} 2>&1"
 
 
 def requested(rule):

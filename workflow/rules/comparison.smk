@@ -14,7 +14,7 @@ rule comparison:
     params:
         settings=settings_of("comparison"),
     shell:
-        "stair compare {input:q} > {log:q} 2>&1"
+        job("comparison")
 
 
 rule claims:
@@ -32,4 +32,4 @@ rule claims:
     params:
         settings=settings_of("claims"),
     shell:
-        "stair claims --run . {input:q} > {log:q} 2>&1"
+        job("claims")

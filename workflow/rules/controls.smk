@@ -30,9 +30,7 @@ rule controls_shard:
     params:
         settings=settings_of("controls_shard"),
     shell:
-        "stair controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --shard {wildcards.shard} --of {wildcards.of}"
-        " --threads {threads} {input:q} > {log:q} 2>&1"
+        job("controls_shard")
 
 
 rule seal_controls:
@@ -56,5 +54,4 @@ rule seal_controls:
     params:
         settings=settings_of("seal_controls"),
     shell:
-        "stair controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --seal {input:q} > {log:q} 2>&1"
+        job("seal_controls")

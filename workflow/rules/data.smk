@@ -18,7 +18,7 @@ rule raw:
     params:
         settings=settings_of("raw"),
     shell:
-        "stair raw --name {wildcards.name} > {log:q} 2>&1"
+        job("raw")
 
 
 rule benchmark:
@@ -35,7 +35,7 @@ rule benchmark:
     params:
         settings=settings_of("benchmark"),
     shell:
-        "stair data --benchmark {wildcards.benchmark} {input:q} > {log:q} 2>&1"
+        job("benchmark")
 
 
 rule training_pool:
@@ -54,7 +54,7 @@ rule training_pool:
     params:
         settings=settings_of("training_pool"),
     shell:
-        "stair data --model {wildcards.model} {input:q} > {log:q} 2>&1"
+        job("training_pool")
 
 
 rule data_report:
@@ -76,4 +76,4 @@ rule data_report:
     params:
         settings=settings_of("data_report"),
     shell:
-        "stair data --report {input:q} > {log:q} 2>&1"
+        job("data_report")

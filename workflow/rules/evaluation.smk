@@ -26,9 +26,7 @@ rule evaluation_shard:
     params:
         settings=settings_of("evaluation_shard"),
     shell:
-        "stair evaluate --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --shard {wildcards.shard} --of {wildcards.of}"
-        " --threads {threads} {input:q} > {log:q} 2>&1"
+        job("evaluation_shard")
 
 
 rule seal_evaluation:
@@ -50,8 +48,7 @@ rule seal_evaluation:
     params:
         settings=settings_of("seal_evaluation"),
     shell:
-        "stair evaluate --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --seal {input:q} > {log:q} 2>&1"
+        job("seal_evaluation")
 
 
 rule response_card:
@@ -68,4 +65,4 @@ rule response_card:
     params:
         settings=settings_of("response_card"),
     shell:
-        "stair evaluate --model {wildcards.model} --card {input:q} > {log:q} 2>&1"
+        job("response_card")

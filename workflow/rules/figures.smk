@@ -20,4 +20,4 @@ rule figure:
     params:
         settings=settings_of("figure"),
     shell:
-        "stair figures --name {wildcards.figure} {input:q} > {log:q} 2>&1"
+        job("figure")

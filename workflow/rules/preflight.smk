@@ -21,7 +21,7 @@ rule preflight_model:
     params:
         settings=settings_of("preflight_model"),
     shell:
-        "stair preflight --model {wildcards.model} {input:q} > {log:q} 2>&1"
+        job("preflight_model")
 
 
 # One for each kind of prompt, so that a new benchmark makes no training response stale.
@@ -41,4 +41,4 @@ rule preflight_limits:
     params:
         settings=settings_of("preflight_limits"),
     shell:
-        "stair preflight --model {wildcards.model} --limits {wildcards.prompts} {input:q} > {log:q} 2>&1"
+        job("preflight_limits")

@@ -27,7 +27,7 @@ if cfg.replay is not None:
         params:
             settings=settings_of("replay_design"),
         shell:
-            "stair replay --model {wildcards.model} --design {input:q} > {log:q} 2>&1"
+            job("replay_design")
 
     rule replay_shard:
         input:
@@ -49,8 +49,7 @@ if cfg.replay is not None:
         params:
             settings=settings_of("replay_shard"),
         shell:
-            "stair replay --model {wildcards.model}"
-            " --shard {wildcards.shard} --of {wildcards.of} --threads {threads} {input:q} > {log:q} 2>&1"
+            job("replay_shard")
 
     rule seal_replay:
         input:
@@ -72,7 +71,7 @@ if cfg.replay is not None:
         params:
             settings=settings_of("seal_replay"),
         shell:
-            "stair replay --model {wildcards.model} --seal {input:q} > {log:q} 2>&1"
+            job("seal_replay")
 
     rule replay_statistics:
         input:
@@ -89,5 +88,4 @@ if cfg.replay is not None:
         params:
             settings=settings_of("replay_statistics"),
         shell:
-            "stair replay-statistics --model {wildcards.model} --part {wildcards.part}"
-            " --threads {threads} {input:q} > {log:q} 2>&1"
+            job("replay_statistics")

@@ -13,7 +13,7 @@ rule provenance:
     params:
         settings=settings_of("provenance"),
     shell:
-        "stair provenance {input:q} > {log:q} 2>&1"
+        job("provenance")
 
 
 rule report:
@@ -30,4 +30,4 @@ rule report:
     params:
         settings=settings_of("report"),
     shell:
-        "stair report --run . {input:q} > {log:q} 2>&1"
+        job("report")

@@ -22,8 +22,7 @@ rule rollout_shard:
     params:
         settings=settings_of("rollout_shard"),
     shell:
-        "stair rollouts --model {wildcards.model}"
-        " --shard {wildcards.shard} --of {wildcards.of} --threads {threads} {input:q} > {log:q} 2>&1"
+        job("rollout_shard")
 
 
 rule seal_rollouts:
@@ -42,7 +41,7 @@ rule seal_rollouts:
     params:
         settings=settings_of("seal_rollouts"),
     shell:
-        "stair rollouts --model {wildcards.model} --seal {input:q} > {log:q} 2>&1"
+        job("seal_rollouts")
 
 
 rule data_card:
@@ -60,4 +59,4 @@ rule data_card:
     params:
         settings=settings_of("data_card"),
     shell:
-        "stair rollouts --model {wildcards.model} --card {input:q} > {log:q} 2>&1"
+        job("data_card")

@@ -18,4 +18,4 @@ rule measure_runtime:
     params:
         settings=settings_of("measure_runtime"),
     shell:
-        "stair runtime --model {wildcards.model} --threads {threads} {input:q} > {log:q} 2>&1"
+        job("measure_runtime")

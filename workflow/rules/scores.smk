@@ -19,8 +19,7 @@ rule score_condition:
     params:
         settings=settings_of("score_condition"),
     shell:
-        "stair scores --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --threads {threads} {input:q} > {log:q} 2>&1"
+        job("score_condition")
 
 
 rule score_controls:
@@ -40,5 +39,4 @@ rule score_controls:
     params:
         settings=settings_of("score_controls"),
     shell:
-        "stair scores --controls --model {wildcards.model} --benchmark {wildcards.benchmark}"
-        " --condition {wildcards.condition} --threads {threads} {input:q} > {log:q} 2>&1"
+        job("score_controls")

@@ -21,7 +21,7 @@ rule training_sessions:
     params:
         settings=settings_of("training_sessions"),
     shell:
-        "stair sessions --model {wildcards.model} {input:q} > {log:q} 2>&1"
+        job("training_sessions")
 
 
 rule evaluation_sessions:
@@ -38,4 +38,4 @@ rule evaluation_sessions:
     params:
         settings=settings_of("evaluation_sessions"),
     shell:
-        "stair sessions --benchmark {wildcards.benchmark} {input:q} > {log:q} 2>&1"
+        job("evaluation_sessions")

@@ -20,4 +20,4 @@ rule table:
     params:
         settings=settings_of("table"),
     shell:
-        "stair tables --run . --name {wildcards.table} {input:q} > {log:q} 2>&1"
+        job("table")

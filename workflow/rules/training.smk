@@ -31,8 +31,7 @@ rule train_controller:
     params:
         settings=settings_of("train_controller"),
     shell:
-        "stair train --model {wildcards.model} --controller {wildcards.controller}"
-        " --threads {threads} {input:q} > {log:q} 2>&1"
+        job("train_controller")
 
 
 # The same command; its outputs depend on the kind.

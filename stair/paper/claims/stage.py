@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
@@ -92,6 +93,14 @@ def shown_interval(line: Mapping[str, str], low: str = "low", high: str = "high"
 def _signed(value: float) -> str:
     """Two digits, or three significant ones of a small number."""
     return signed(value) if abs(value) >= 0.1 or value == 0.0 else f"{value:+.3g}".replace("-", "−")
+
+
+def run(config: Config, paths: RunPaths) -> None:
+    """Tests the paper's claims on the run: claims.csv and its short table, claims.md (docs/comparison.md)."""
+    judged = of_run(config, paths)
+    write(judged, config, paths.claims())
+    counts = Counter(each.verdict for each in judged)
+    print(f"{paths.claims('.md')}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:

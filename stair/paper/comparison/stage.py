@@ -18,6 +18,14 @@ from stair.records.files import write_text
 from stair.records.text_tables import csv_table, markdown_table
 
 
+def run(config: Config, paths: RunPaths) -> None:
+    """Compares the run's numbers with the paper's: comparison.csv and its summary, comparison.md (docs/comparison.md)."""
+    compared = of_run(config, paths)
+    write(compared, config, paths.comparison())
+    counts = Counter(each.verdict for each in compared)
+    print(f"{paths.comparison('.md')}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+
+
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:
     """Every printed value beside the run's, from the files of its tables, figures and scored rows."""
     return of_files(config, reported_values(config, paths), *scored_files(config, paths))

@@ -24,8 +24,9 @@ TEMPLATE, STYLE = "page.html.jinja", "style.css"
 
 
 def write_report(config: Config, paths: RunPaths) -> None:
-    """Writes report.html. The same files give the same bytes."""
+    """Writes report.html: one page with the run's outcome, scope, cost, tables and figures. It needs no network."""
     write_text(paths.report, page(config, paths))
+    print(paths.report)
 
 
 def page(config: Config, paths: RunPaths) -> str:

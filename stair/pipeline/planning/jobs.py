@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from stair.pipeline.job_list import ListedJob
+from stair.pipeline.jobs import JOBS, STAGES
 from stair.pipeline.planning.work import CostModel, Work
 from stair.pipeline.resources import FETCH_RULES, resources
-from stair.pipeline.stage_rules import STAGE_OF, STAGES
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ def planned_jobs(costs: CostModel, jobs: Iterable[ListedJob]) -> list[PlannedJob
         need, after = resources(costs.run, job.rule, job.wildcards), {maker.get(file) for file in job.inputs}
         model, work = job.wildcards.get("model", ""), costs.work(job.rule, job.wildcards)
         before = frozenset(number for number in after if number is not None)
-        planned.append(PlannedJob(job.rule, STAGE_OF[job.rule], model, work, need.gpus, need.mem_mb, before))
+        planned.append(PlannedJob(job.rule, JOBS[job.rule].stage, model, work, need.gpus, need.mem_mb, before))
     return planned
 
 
 def _place(job: ListedJob) -> tuple[int, tuple[str, ...], str]:
     """Snakemake lists its jobs in another order every time."""
-    return list(STAGES).index(STAGE_OF[job.rule]), tuple(job.wildcards.values()), job.rule
+    return list(STAGES).index(JOBS[job.rule].stage), tuple(job.wildcards.values()), job.rule
 
 
 def longest_chain(jobs: Sequence[PlannedJob]) -> float:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stair.config.datasets import Dataset
+from stair.pipeline.jobs import settings_of
 from stair.pipeline.planning.assumptions import assumed
-from stair.pipeline.rule_settings import settings_of
 from stair.pipeline.run import Run
 from stair.records.manifest import changed_settings, manifest_path, read_manifest
 

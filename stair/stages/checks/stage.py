@@ -115,15 +115,13 @@ def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> l
     return checks
 
 
-def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
-    """Runs every check.
-
-    Args:
-        trained: the models whose training data the run has.
+def run(config: Config, paths: RunPaths) -> None:
+    """Runs every check, and prints those that hold. An unpacked archive's training data was checked before.
 
     Raises:
         ValueError: a check failed; the message names the first. checks.failed.csv then lists all, and there is no checks.csv.
     """
+    trained = [model for model in config.models if paths.rollouts(model).is_file()]
     checks = [*session_checks(config, paths, trained), *evaluation_checks(config, paths)]
     failed = [check for check in checks if not check.passed]
     failures = paths.checks.with_name("checks.failed.csv")
@@ -137,4 +135,5 @@ def run(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
         )
     write_text(paths.checks, checks_csv(checks))
     failures.unlink(missing_ok=True)
-    return checks
+    for check in checks:
+        print(f"holds: {check.name} ({check.scope}, {check.rows} rows)" + (f": {check.detail}" if check.detail else ""))

@@ -20,17 +20,17 @@ from stair.stages.data.references import check_references
 from stair.stages.data.training_pool import clean_pool, wanted_columns
 
 
-def benchmark(config: Config, paths: RunPaths, key: str) -> dict[str, Any]:
+def benchmark(config: Config, paths: RunPaths, benchmark: str) -> dict[str, Any]:
     """Writes a benchmark's table; returns facts for the manifest."""
-    settings = config.benchmarks[key]
-    check_contents(config, paths, f"benchmarks.{key}")
-    source = paths.dataset_file(config, key)
-    output = paths.benchmark(key)
-    problems = read_benchmark(source, key, settings)
+    settings = config.benchmarks[benchmark]
+    check_contents(config, paths, f"benchmarks.{benchmark}")
+    source = paths.dataset_file(config, benchmark)
+    output = paths.benchmark(benchmark)
+    problems = read_benchmark(source, benchmark, settings)
     check_references(source, problems)
     count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
     excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
-    print(f"{key}: {count} problems ({len(settings.exclude_ids)} left out)")
+    print(f"{benchmark}: {count} problems ({len(settings.exclude_ids)} left out)")
     return {"source_file": source.name, "problems": count, "left_out": excluded}
 
 

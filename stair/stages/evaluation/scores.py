@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from answer_grader import Item, grade_many
 from answer_grader.answer_forms import answer_forms
 
+from stair.config.model import Config
+from stair.config.paths import RunPaths, shared_t1
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
@@ -17,19 +18,13 @@ from stair.records.tables import read_table, rows_as, write_table
 from stair.sessions.positions import AuxiliaryPositions, beyond_context
 
 
-def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str, workers: int) -> dict[str, Any]:
-    """Scores the responses of one condition; returns facts for the manifest.
-
-    It takes no configuration: a new key must not make scores stale.
-
-    Args:
-        benchmark: the table of problems with their references.
-        responses: the sealed responses.
-        output: the file of scored rows.
-        name: the condition's, for the printed line.
-        workers: processes that compare answers.
-    """
-    problems = {problem.problem_id: problem for problem in rows_as(benchmark, BENCHMARK, BenchmarkProblem)}
+def score(
+    config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int = 1
+) -> dict[str, Any]:
+    """Gives verdicts on a condition's responses, in `workers` processes; returns facts for the manifest."""
+    responses = paths.responses(model, benchmark, condition)
+    table = rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)
+    problems = {problem.problem_id: problem for problem in table}
     columns = [column for column in SCORED.names if column in RESPONSES.names]
     rows = read_table(responses, RESPONSES, [*columns, "controlled_tokens"])
     positions = AuxiliaryPositions.recorded(responses)
@@ -53,7 +48,7 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str
         | dict(answer=verdict.answer, verdict=verdict.outcome.value, correct=verdict.correct)
         for row, verdict in zip(rows, verdicts, strict=True)
     ]
-    write_table(output, SCORED, scored)
+    write_table(paths.scored(model, benchmark, condition), SCORED, scored)
     counts = {
         verdict: sum(row["verdict"] == verdict for row in scored)
         for verdict in ("correct", "wrong", "no_answer", "timeout")
@@ -61,9 +56,16 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str
     forms = answer_forms(items, verdicts)
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
-    print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     print(forms)
     return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
+
+
+def score_controls(
+    config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int = 1
+) -> dict[str, Any]:
+    """Gives verdicts on responses of the study with a shared T1 history; returns facts for the manifest."""
+    return score(*shared_t1(config, paths), model, benchmark, condition, workers)
 
 
 def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:

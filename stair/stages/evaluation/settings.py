@@ -1,12 +1,11 @@
-"""The settings of the rules that generate and score responses, and write their data card."""
+"""The settings of the rules that generate and score responses."""
 
 from __future__ import annotations
 
 from stair.config.model import Config
-from stair.config.setting_places import CONFIGURATION, Settings, chosen, engine_settings, model_settings, under_controls
-from stair.records.code_digest import modules_digest
+from stair.config.setting_places import Settings, chosen, engine_settings, model_settings, under_controls
 from stair.records.keys import PROTOCOL_VERSION
-from stair.records.manifest import CODE
+from stair.records.manifest import CODE, source_digest
 
 
 def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Settings:
@@ -43,22 +42,7 @@ def controls(config: Config, model: str, benchmark: str, condition: str) -> Sett
     return under_controls(evaluation(config.shared_t1(), model, benchmark, condition))
 
 
-def scores(config: Config, benchmark: str) -> Settings:
-    """The code that gives verdicts, and what it depends on."""
-    # Nothing imports the worker: it is started as a program.
-    code = modules_digest("stair.stages.evaluation.scores", "answer_grader.worker")
+def scores(config: Config, model: str, benchmark: str, condition: str) -> Settings:
+    """How answers are compared, and the code that gives verdicts."""
+    code = source_digest("stair.stages.evaluation.scores", "answer_grader")
     return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}
-
-
-def response_card(config: Config, model: str) -> Settings:
-    """The described responses, and the code of the card."""
-    answered = {
-        condition: [benchmark for key, benchmark in config.evaluated(condition) if key == model]
-        for condition in config.conditions
-    }
-    return {
-        f"models.{model}.label": config.models[model].label,
-        **{f"conditions.{key}.benchmarks": benchmarks for key, benchmarks in answered.items() if benchmarks},
-        "note": config.note,
-        CODE: modules_digest("stair.stages.evaluation.card", leave_out=CONFIGURATION),
-    }

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, shared_t1
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard
 from stair.records.tables import write_table
@@ -62,6 +62,18 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     ]
     report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
     return facts
+
+
+def generate_controls(
+    config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int
+) -> None:
+    """Generates one shard of a condition of the study with a shared T1 history."""
+    generate(*shared_t1(config, paths), model, benchmark, condition, shard, of)
+
+
+def seal_controls(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:
+    """Writes the responses of a condition of the study with a shared T1 history; returns facts for the manifest."""
+    return seal(*shared_t1(config, paths), model, benchmark, condition)
 
 
 def _checked(

@@ -71,7 +71,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
     print(f"{model}: {len(properties)} properties hold, template {digest[:12]}")
 
 
-def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
+def limits(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
     """Checks that the longest prompt of `training_pool` or a benchmark fits into the context with its output limit.
 
     Raises:
@@ -82,14 +82,14 @@ def limits(config: Config, paths: RunPaths, model: str, name: str) -> None:
     with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         check_template(config, paths, model, renderer.template_sha256)
-        table = paths.training_pool(model) if name == "training_pool" else paths.benchmark(name)
-        files = (table, paths.dataset_file(config, name))
-        users, most = _prompts(config, paths, model, name)
-        limit = longest_prompt(renderer, read_architecture(folder), name, users, most, files=files)
-    output = paths.preflight_limits(model, name)
-    facts = {"seen": str(limit), "prompts_sha256": prompts_digest(config, paths, model, name)}
+        table = paths.training_pool(model) if prompts == "training_pool" else paths.benchmark(prompts)
+        files = (table, paths.dataset_file(config, prompts))
+        users, most = _prompts(config, paths, model, prompts)
+        limit = longest_prompt(renderer, read_architecture(folder), prompts, users, most, files=files)
+    output = paths.preflight_limits(model, prompts)
+    facts = {"seen": str(limit), "prompts_sha256": prompts_digest(config, paths, model, prompts)}
     write_json(output, {"model": model, **asdict(limit), **facts})
-    print(f"{model}: {name}: {limit}")
+    print(f"{model}: {prompts}: {limit}")
 
 
 @dataclass(frozen=True)

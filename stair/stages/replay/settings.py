@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from stair.config.model import Config
-from stair.config.setting_places import CONFIGURATION, Settings, chosen, source
-from stair.records.code_digest import modules_digest
+from stair.config.setting_places import Settings, chosen, source
 from stair.records.keys import PROTOCOL_VERSION
-from stair.records.manifest import CODE
+from stair.records.manifest import CODE, source_digest
 
 
 def replay_design(config: Config, model: str) -> Settings:
@@ -45,40 +44,35 @@ def replay(config: Config, model: str) -> Settings:
 
 
 _ANALYSES = {
-    "attention": ("attention_masses", ("reported_layer", "seed", "resamples")),
+    "attention": ("reported_layer", "seed", "resamples"),
     "geometry": (
-        "geometry",
-        (
-            "reported_layer",
-            "neighborhoods",
-            "folds",
-            "history_pairs",
-            "shuffles",
-            "exclude_fixed_points",
-            "whitening",
-            "seed",
-            "resamples",
-        ),
+        "reported_layer",
+        "neighborhoods",
+        "folds",
+        "history_pairs",
+        "shuffles",
+        "exclude_fixed_points",
+        "whitening",
+        "seed",
+        "resamples",
     ),
-    "read_prediction": ("read_prediction", ("read_dimension", "seed", "resamples")),
+    "read_prediction": ("read_dimension", "seed", "resamples"),
 }
-"""The module of each part of the replay's analysis, and the keys that it uses."""
+"""The keys that each part of the replay's analysis uses."""
 
 
-def replay_statistics(config: Config, part: str) -> Settings:
+def replay_statistics(config: Config, model: str, part: str) -> Settings:
     """A part of the replay's analysis: its keys and its code."""
     assert config.replay is not None and config.replay.analysis is not None
-    module, keys = _ANALYSES[part]
+    keys = _ANALYSES[part]
     layers = list(config.replay.layers)
     # Attention needs the first layer alone, to give its number an interval.
     shown: dict[str, Settings] = {
         "attention": {"replay.layers.0": layers[0]},
         "read_prediction": {"replay.layers": layers},
     }
-    # The categories come from a module that also labels conversations.
-    left_out = ("stair.sessions.renderer", "stair.sessions.spans", *CONFIGURATION)
     return {
         **shown.get(part, {}),
         **chosen("replay.analysis", config.replay.analysis, *keys),
-        CODE: modules_digest(f"stair.stages.replay.analysis.{module}", leave_out=left_out),
+        CODE: source_digest("stair.stages.replay.analysis", "stair.statistics"),
     }

@@ -98,7 +98,7 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
     return complete
 
 
-def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
+def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Measures the batches of one shard that are not kept yet. A shard has whole histories, each with all its batches.
 
     Raises:
@@ -108,8 +108,9 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     """
     study = ReplayStudy(config, paths, model, generating=True)
     remove_leftovers(paths.replay_states(model))
-    with ShardWork(study.work_folder, shard) as job:
-        mine = shard.share(list(study.design.batches()))
+    share = Shard(shard, of)
+    with ShardWork(study.work_folder, share) as job:
+        mine = share.share(list(study.design.batches()))
         total = sum(map(len, mine))
         open_work: list[_Work] = []
         for batches in mine:
@@ -117,7 +118,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
             if missing := {batch: key for batch, key in keys.items() if not study.files.has(batch.name, key)}:
                 open_work.append((sources, missing))
         missing_batches = [batch for _, missing in open_work for batch in missing]
-        job_name, done = f"replay/{model}/{shard.number}", total - len(missing_batches)
+        job_name, done = f"replay/{model}/{shard}", total - len(missing_batches)
         progress = Progress(paths.progress, job_name, total, "batches", done)
         if open_work:
             study.require_space(missing_batches, progress.job)

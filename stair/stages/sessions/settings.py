@@ -6,5 +6,5 @@ from stair.config.model import Config
 from stair.config.setting_places import Settings
 
 
-def sessions(config: Config) -> Settings:
+def sessions(config: Config, **_: str) -> Settings:
     return {"sessions.seed": config.sessions.seed}

@@ -58,11 +58,6 @@ class Checkpoints:
                 continue
         return None
 
-    def clear(self) -> None:
-        """Removes all checkpoints after the end of the training."""
-        for path in self._paths():
-            path.unlink(missing_ok=True)
-
     def _path(self, update: int) -> Path:
         return self.folder / f"update-{update:06d}.safetensors"
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +17,7 @@ from stair.config.paths import RunPaths
 from stair.records.files import naming, write_text
 from stair.records.interruption import Interrupted, check, deferred, stop_requested
 from stair.records.keys import digest_of, file_digest
+from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
@@ -27,23 +30,39 @@ from stair.stages.training.recorded_sessions import in_updates, recorded_session
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
 from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
-from stair.stages.training.workers import Workers, local_device
+from stair.stages.training.workers import Workers, become_workers, local_device
 
 Sessions = dict[str, list[RecordedTurn]]
 
 
-def run(
-    config: Config, paths: RunPaths, model: str, controller: str, workers: Workers, record: Callable[..., None]
-) -> None:
-    """Trains one controller on one model and writes its folder; resumes from the newest checkpoint.
+def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[str, Any] | None:
+    """Trains a controller on a model's sessions and writes its folder; resumes from the newest checkpoint.
 
-    `record` writes the manifest of the finished folder, with facts; then the checkpoints are removed.
+    With training.workers, several processes compute their shares of an update's sessions; the first one returns the facts for
+    the manifest. `end` removes the checkpoints once it is written.
 
     Raises:
         ValueError: a session cannot be trained on, with its row, or a layer cannot be controlled.
         ConfigError: the warm-up is as long as the training.
         Interrupted: a signal has requested a stop; the current update is kept.
     """
+    if config.training.workers > 1 and "WORLD_SIZE" not in os.environ:
+        become_workers(config.training.workers)
+    with Workers.joined(local_device(config.transformers.device)) as workers:
+        folder = paths.work("training", model, controller)
+        with Lease(folder, "training") if workers.first else nullcontext():
+            return _trained(config, paths, model, controller, workers)
+
+
+def end(config: Config, paths: RunPaths, model: str, controller: str) -> None:
+    """Removes the checkpoints of a finished training."""
+    folder = paths.work("training", model, controller)
+    for path in (*folder.glob("update-*.safetensors"), folder / CURVE):
+        path.unlink(missing_ok=True)
+
+
+def _trained(config: Config, paths: RunPaths, model: str, controller: str, workers: Workers) -> dict[str, Any] | None:
+    """Trains in one of the workers; the first one writes the controller and returns the facts."""
     started = time.monotonic()
     settings = config.controllers[controller]
     backbone = Backbone.open(config, paths, model)
@@ -72,12 +91,12 @@ def run(
     training = Training(forcing, optimizers, workers)
     training_run = _TrainingRun(config, paths, model, controller, training, measured, backbone.revision)
     training_run.run(updates)
+    facts: dict[str, Any] | None = None
     if workers.first:
         facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
-        more = training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
-        record(**facts, **more)
-        training_run.end()
+        facts |= training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
     workers.wait()
+    return facts
 
 
 class _TrainingRun:
@@ -261,11 +280,6 @@ class _TrainingRun:
         if not seconds:
             return {"tokens_per_second": None, "tflops": None}
         return {"tokens_per_second": round(tokens / seconds, 1), "tflops": round(operations / seconds, 5)}
-
-    def end(self) -> None:
-        """Removes the checkpoints of a finished training."""
-        self.checkpoints.clear()
-        (self.checkpoints.folder / CURVE).unlink(missing_ok=True)
 
 
 def _tuple(value: Any) -> Any:

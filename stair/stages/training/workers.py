@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import torch
 from torch import Tensor
@@ -78,6 +79,13 @@ class Workers:
             owner[index] = loads.index(min(loads))
             loads[owner[index]] += cost(items[index])
         return [item for index, item in enumerate(items) if owner[index] == self.rank]
+
+
+def become_workers(count: int) -> NoReturn:
+    """Replaces this process by workers of the same command, which find each other, each with a GPU of its own."""
+    os.environ.pop("STAIR_WARM", None)  # the warm process would run them as one
+    launcher = ["torchrun", "--standalone", "--no-python", "--nproc-per-node", str(count), "--"]
+    os.execvp("torchrun", [*launcher, "stair", *sys.argv[1:]])
 
 
 def local_device(device: str) -> str:

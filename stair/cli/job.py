@@ -1,0 +1,134 @@
+"""Jobs of the workflow: `stair job`, the shell line of every rule, and for people a command for each rule.
+
+Both come from the rows of `stair.pipeline.jobs`: the inputs are checked, the row's function does the work, and the manifest
+is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import typer
+
+from stair.cli.context import set_threads
+from stair.config.model import Config
+from stair.config.paths import RunPaths
+from stair.config.resolve import load_run
+from stair.pipeline.jobs import JOBS, gpus_of, imported, names_of
+
+commands = typer.Typer()
+
+_PACKAGE = Path(__file__).parents[1]
+
+
+@commands.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}, hidden=True
+)
+def job(context: typer.Context) -> None:
+    """Run one job of the workflow, as its rule calls it: in the run's folder, with its files."""
+    parser = argparse.ArgumentParser(prog="stair job", description="The shell line of a rule (workflow/rules).")
+    parser.add_argument("rule", choices=JOBS)
+    parser.add_argument("wildcards", nargs="*", metavar="NAME=VALUE")
+    parser.add_argument("--inputs", nargs="*", type=Path, default=[])
+    parser.add_argument("--outputs", nargs="*", type=Path, default=[])
+    parser.add_argument("--threads", type=int, default=1)
+    given = parser.parse_args(context.args)
+    wildcards = dict(word.split("=", 1) for word in given.wildcards)
+    folder = Path().absolute()
+    paths = RunPaths(folder)
+    inputs, outputs = ([folder / file for file in files] for files in (given.inputs, given.outputs))
+    run_job(load_run(folder), paths, given.rule, wildcards, inputs, outputs, given.threads)
+
+
+def run_job(
+    config: Config,
+    paths: RunPaths,
+    rule: str,
+    wildcards: Mapping[str, str],
+    inputs: Sequence[Path],
+    outputs: Sequence[Path],
+    threads: int,
+) -> None:
+    """Runs a job: checks its inputs, does its work, and writes the manifest of its outputs; a shard has none.
+
+    Raises:
+        ValueError: an input is missing or damaged, or the work failed; one line with the remedy.
+    """
+    set_threads(threads)
+    from stair.pipeline.job_inputs import check_inputs
+    from stair.pipeline.reuse import copy_from_runs
+    from stair.records.gpus import own_gpus
+    from stair.records.manifest import write_manifest
+
+    row, names = JOBS[rule], names_of(rule, wildcards)
+    if row.folder:
+        outputs = [outputs[0].parent]
+    check_inputs(config, paths, inputs)
+    worker = (
+        row.stage == "training" and "WORLD_SIZE" in os.environ
+    )  # of one training, whose first process has done this
+    if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, inputs)):
+        print(f"{' '.join((rule, *names.values()))}: reused from {source}")
+        return
+    more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of", "workers")}
+    with own_gpus(0 if worker else gpus_of(config, rule, wildcards)):
+        facts = imported(row.run)(config, paths, **names, **more)
+    if row.is_shard or (worker and os.environ["RANK"] != "0"):
+        return
+    settings = row.settings(config, **names)
+    write_manifest(paths.folder, outputs, rule=rule, wildcards=names, inputs=inputs, settings=settings, **(facts or {}))
+    if row.after:
+        imported(row.after)(config, paths, **names)
+
+
+# ---------------------------------------------------------------- a command for each rule
+
+
+class JobCommand(click.Command):
+    """A job by hand. Its help is the docstring of the row's function, read without importing it."""
+
+    def __init__(self, rule: str) -> None:
+        row = JOBS[rule]
+        options = [click.Option(["--run"], required=True, metavar="FOLDER", help="The run's folder: results/tiny.")]
+        options += [click.Option([f"--{name}"], required=True, help=f"The rule's {name}.") for name in row.names]
+        if row.is_shard:
+            options.append(click.Option(["--shard"], type=click.IntRange(0), default=0, help="Its number, from 0."))
+            options.append(click.Option(["--of"], type=click.IntRange(1), default=1, help="The number of shards."))
+        options.append(click.Option(["--threads"], type=click.IntRange(1), default=1, help="Threads or processes."))
+        super().__init__(rule.replace("_", "-"), params=list(options), callback=self._run)
+        self.rule = rule
+
+    def _run(self, run: str, threads: int, **wildcards: Any) -> None:
+        from stair.pipeline.job_inputs import check_names, files_of
+
+        folder = Path(run)
+        config, paths = load_run(folder), RunPaths(folder)
+        names = {name: str(value) for name, value in wildcards.items()}
+        check_names(config, self.rule, names_of(self.rule, names))
+        inputs, outputs = files_of(config, paths, self.rule, names_of(self.rule, names))
+        run_job(config, paths, self.rule, names, inputs, outputs, threads)
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return _docstring(JOBS[self.rule].run).partition("\n")[0]
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.help = _docstring(JOBS[self.rule].run)
+        super().format_help_text(ctx, formatter)
+
+
+def _docstring(function: str) -> str:
+    module, _, name = function.partition(":")
+    source = _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
+    found = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
+    return ast.get_docstring(found) or ""
+
+
+def add_job_commands(group: click.Group) -> None:
+    for rule in JOBS:
+        group.add_command(JobCommand(rule))

@@ -1,0 +1,197 @@
+"""The jobs of the workflow, a row for each rule: what does the work, and the settings that make its outputs stale.
+
+A rule in `workflow/rules` has the job's files. Its shell line is `stair job RULE ...` (`stair.cli.job`), which checks the
+inputs, calls the row's function and writes the manifest. Imports no stage: a function is imported when its job starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from stair.config.engines import EngineName
+from stair.config.model import Config
+from stair.config.setting_places import Settings
+from stair.records.keys import digest_of
+from stair.records.manifest import CODE, CONFIGURATION, source_digest
+from stair.stages.data import settings as data
+from stair.stages.evaluation import settings as evaluation
+from stair.stages.preflight import settings as preflight
+from stair.stages.replay import settings as replay
+from stair.stages.rollouts import settings as rollouts
+from stair.stages.runtime import settings as runtime
+from stair.stages.sessions import settings as sessions
+from stair.stages.training import settings as training
+from stair.tiny import settings as tiny
+
+
+class Job(NamedTuple):
+    stage: str
+    """The target that asks for it."""
+    run: str
+    """The function that does the work, `module:function`: called with the configuration, the paths and the wildcards; returns
+    facts for the manifest, or None."""
+    settings: Callable[..., Settings]
+    """The settings that its outputs depend on, from the configuration and `names`: a changed one runs the job again."""
+    names: tuple[str, ...] = ()
+    """The wildcards that decide its outputs. Those of a shard, and of a file's suffix, are none."""
+    engine: Callable[..., EngineName] | None = None
+    """The engine that it computes with, from the configuration and `names`; None: it needs no GPU."""
+    progress: str = ""
+    """The name of its progress file, if it reports how far it is. A shard's folder below `work` is this without the shard."""
+    folder: bool = False
+    """Whether its outputs are a folder, which then contains the manifest."""
+    reusable: bool = False
+    """Whether its outputs are copied from a run of `reuse` that made them from the same inputs."""
+    after: str = ""
+    """A function with the same arguments, called once the manifest is written."""
+
+    @property
+    def is_shard(self) -> bool:
+        """Whether it is one of several jobs that generate what another one seals; it writes no manifest."""
+        return self.progress.endswith("{shard}")
+
+    def function(self) -> Callable[..., dict[str, Any] | None]:
+        return imported(self.run)
+
+
+def imported(name: str) -> Callable[..., Any]:
+    """The function `module:function`."""
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
+    return found
+
+
+PLACES = {"results", "hub", "reuse", "transformers", "sglang"}
+"""Sections of the configuration that say where and how fast, never what."""
+
+
+def shown(config: Config, **_: str) -> Settings:
+    """The settings of every job of seconds on a CPU: the whole configuration but `PLACES`, and the whole code."""
+    content = config.model_dump(mode="json", exclude=PLACES)
+    return {CONFIGURATION: digest_of(content), CODE: source_digest("stair", "answer_grader")}
+
+
+def _rollouts_engine(config: Config, model: str) -> EngineName:
+    return config.rollout_engine(model)
+
+
+def _answers_engine(config: Config, model: str, benchmark: str, condition: str) -> EngineName:
+    return config.engine_for(model, benchmark)
+
+
+def _transformers(config: Config, **_: str) -> EngineName:
+    return "transformers"
+
+
+_PLACE = ("model", "benchmark", "condition")
+_TRAINING = Job(
+    "training",
+    "stair.stages.training.stage:train",
+    training.training,
+    ("model", "controller"),
+    _transformers,
+    "training/{model}/{controller}",
+    folder=True,
+    reusable=True,
+    after="stair.stages.training.stage:end",
+)
+
+JOBS: dict[str, Job] = {
+    "backbone": Job(
+        "backbones", "stair.tiny.stage:train", tiny.backbone, ("model",), None, "backbone/{model}", True, True
+    ),
+    "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",)),
+    "benchmark": Job("data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",)),
+    "training_pool": Job("data", "stair.stages.data.stage:training_pool", data.training_pool, ("model",)),
+    "data_report": Job("data", "stair.stages.data.report:write_report", shown),
+    "preflight_model": Job("preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",)),
+    "preflight_limits": Job("preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts")),
+    "rollout_shard": Job(
+        "rollouts",
+        "stair.stages.rollouts.stage:generate",
+        rollouts.rollouts,
+        ("model",),
+        _rollouts_engine,
+        "rollouts/{model}/{shard}",
+    ),
+    "seal_rollouts": Job("rollouts", "stair.stages.rollouts.stage:seal", rollouts.rollouts, ("model",)),
+    "data_card": Job("rollouts", "stair.stages.rollouts.card:write_card", shown, ("model",)),
+    "training_sessions": Job("sessions", "stair.stages.sessions.stage:training", sessions.sessions, ("model",)),
+    "evaluation_sessions": Job("sessions", "stair.stages.sessions.stage:evaluation", sessions.sessions, ("benchmark",)),
+    "train_controller": _TRAINING,
+    "train_lora": _TRAINING,
+    "train_lora_stair": _TRAINING,
+    "evaluation_shard": Job(
+        "evaluation",
+        "stair.stages.evaluation.stage:generate",
+        evaluation.evaluation,
+        _PLACE,
+        _answers_engine,
+        "evaluation/{model}/{benchmark}/{condition}/{shard}",
+    ),
+    "seal_evaluation": Job("evaluation", "stair.stages.evaluation.stage:seal", evaluation.evaluation, _PLACE),
+    "response_card": Job("evaluation", "stair.stages.evaluation.card:write_card", shown, ("model",)),
+    "controls_shard": Job(
+        "controls",
+        "stair.stages.evaluation.stage:generate_controls",
+        evaluation.controls,
+        _PLACE,
+        _answers_engine,
+        "controls/{model}/{benchmark}/{condition}/{shard}",
+    ),
+    "seal_controls": Job("controls", "stair.stages.evaluation.stage:seal_controls", evaluation.controls, _PLACE),
+    "score_condition": Job("scores", "stair.stages.evaluation.scores:score", evaluation.scores, _PLACE),
+    "score_controls": Job("scores", "stair.stages.evaluation.scores:score_controls", evaluation.scores, _PLACE),
+    "replay_design": Job("replay", "stair.stages.replay.stage:design", replay.replay_design, ("model",)),
+    "replay_shard": Job(
+        "replay",
+        "stair.stages.replay.stage:measure",
+        replay.replay,
+        ("model",),
+        _transformers,
+        "replay/{model}/{shard}",
+    ),
+    "seal_replay": Job("replay", "stair.stages.replay.stage:seal", replay.replay, ("model",)),
+    "replay_statistics": Job(
+        "replay", "stair.stages.replay.stage:analyze", replay.replay_statistics, ("model", "part")
+    ),
+    "measure_runtime": Job(
+        "runtime", "stair.stages.runtime.stage:run", runtime.runtime, ("model",), _transformers, "runtime/{model}"
+    ),
+    "check": Job("check", "stair.stages.checks.stage:run", shown),
+    "table": Job("tables", "stair.paper.stage:write_table", shown, ("table",)),
+    "figure": Job("figures", "stair.paper.stage:write_figure", shown, ("figure",)),
+    "comparison": Job("comparison", "stair.paper.comparison.stage:run", shown),
+    "claims": Job("claims", "stair.paper.claims.stage:run", shown),
+    "provenance": Job("provenance", "stair.pipeline.provenance:write_provenance", shown),
+    "report": Job("report", "stair.paper.report.stage:write_report", shown),
+}
+"""Every rule with outputs, by its name, in the order of the stages. Downloads from the hub have none: they are no result of
+a run."""
+
+STAGES: dict[str, tuple[str, ...]] = {
+    stage: tuple(rule for rule, job in JOBS.items() if job.stage == stage)
+    for stage in dict.fromkeys(job.stage for job in JOBS.values())
+}
+"""The targets of the workflow in their order, but for `fetch` and `all`, and the rules that each asks for."""
+
+
+def settings_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> Settings:
+    """The settings of a job; wildcards that they do not depend on (shard, of, suffix) may be given."""
+    return JOBS[rule].settings(config, **names_of(rule, wildcards))
+
+
+def names_of(rule: str, wildcards: Mapping[str, str]) -> dict[str, str]:
+    """The wildcards of a job that decide its outputs."""
+    return {name: wildcards[name] for name in JOBS[rule].names}
+
+
+def gpus_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> int:
+    """The GPUs that a job computes on."""
+    job = JOBS[rule]
+    if job.engine is None:
+        return 0
+    workers = config.training.workers if job.stage == "training" else 1
+    return workers * config.gpus_for(job.engine(config, **names_of(rule, wildcards)))
