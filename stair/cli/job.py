@@ -9,14 +9,15 @@ from __future__ import annotations
 import argparse
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import click
 import typer
 
 from stair.cli.context import set_threads
+from stair.cli.options import RunOption
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
@@ -90,36 +91,38 @@ def run_job(
 # ---------------------------------------------------------------- a command for each rule
 
 
-class JobCommand(click.Command):
-    """A job by hand. Its help is the docstring of the row's function, read without importing it."""
+def add_job_commands() -> None:
+    """Adds a command for each rule. Its help is the docstring of the row's function, read without importing it."""
+    for rule in JOBS:
+        commands.command(rule.replace("_", "-"), help=_docstring(JOBS[rule].run))(_by_hand(rule))
 
-    def __init__(self, rule: str) -> None:
-        row = JOBS[rule]
-        options = [click.Option(["--run"], required=True, metavar="FOLDER", help="The run's folder: results/tiny.")]
-        options += [click.Option([f"--{name}"], required=True, help=f"The rule's {name}.") for name in row.names]
-        if row.is_shard:
-            options.append(click.Option(["--shard"], type=click.IntRange(0), default=0, help="Its number, from 0."))
-            options.append(click.Option(["--of"], type=click.IntRange(1), default=1, help="The number of shards."))
-        options.append(click.Option(["--threads"], type=click.IntRange(1), default=1, help="Threads or processes."))
-        super().__init__(rule.replace("_", "-"), params=list(options), callback=self._run)
-        self.rule = rule
 
-    def _run(self, run: str, threads: int, **wildcards: Any) -> None:
+def _by_hand(rule: str) -> Callable[..., None]:
+    row = JOBS[rule]
+    options: dict[str, tuple[Any, Any]] = {"run": (RunOption, Parameter.empty)}
+    options |= {name: (Annotated[str, typer.Option(help=f"The rule's {name}.")], Parameter.empty) for name in row.names}
+    if row.is_shard:
+        options["shard"] = Annotated[int, typer.Option(min=0, help="This shard's number, from 0.")], 0
+        options["of"] = Annotated[int, typer.Option(min=1, help="The number of shards.")], 1
+    options["threads"] = Annotated[int, typer.Option(min=1, help="Threads, or processes that give verdicts.")], 1
+
+    def command(run: Path, threads: int, **wildcards: Any) -> None:
         from stair.pipeline.job_inputs import check_names, files_of
 
-        folder = Path(run)
-        config, paths = load_run(folder), RunPaths(folder)
-        names = {name: str(value) for name, value in wildcards.items()}
-        check_names(config, self.rule, names_of(self.rule, names))
-        inputs, outputs = files_of(config, paths, self.rule, names_of(self.rule, names))
-        run_job(config, paths, self.rule, names, inputs, outputs, threads)
+        config, paths = load_run(run), RunPaths(run)
+        given = {name: str(value) for name, value in wildcards.items()}
+        names = names_of(rule, given)
+        check_names(config, rule, names)
+        run_job(config, paths, rule, given, *files_of(config, paths, rule, names), threads)
 
-    def get_short_help_str(self, limit: int = 45) -> str:
-        return _docstring(JOBS[self.rule].run).partition("\n")[0]
-
-    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        self.help = _docstring(JOBS[self.rule].run)
-        super().format_help_text(ctx, formatter)
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+            for name, (annotation, default) in options.items()
+        ]
+    )
+    command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
+    return command
 
 
 def _docstring(function: str) -> str:
@@ -127,8 +130,3 @@ def _docstring(function: str) -> str:
     source = _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     found = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
     return ast.get_docstring(found) or ""
-
-
-def add_job_commands(group: click.Group) -> None:
-    for rule in JOBS:
-        group.add_command(JobCommand(rule))

@@ -6,7 +6,6 @@ import os
 import sys
 import traceback
 
-import click
 import typer
 
 from stair.cli import inspection, job, results, start, upkeep
@@ -25,16 +24,8 @@ app = typer.Typer(
         "resolved configuration (RESULTS/RUN/config.resolved.yaml) and no other part of the configuration."
     ),
 )
-for group in (start, inspection, job, results, upkeep):
+for group in (start, inspection, results, upkeep, job):
     app.add_typer(group.commands)
-
-
-def command() -> click.Group:
-    """The command line with a command for each rule of the workflow."""
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
-    job.add_job_commands(group)
-    return group
 
 
 def main() -> None:
@@ -45,7 +36,9 @@ def main() -> None:
     watch_driver()
     try:
         listen()
-        command()(standalone_mode=True, prog_name="stair")
+        if sys.argv[1:2] != ["job"]:  # the workflow's call, which needs no command for people
+            job.add_job_commands()
+        app(standalone_mode=True, prog_name="stair")
     except Interrupted as stop:
         print(f"stair: {stop}", file=sys.stderr, flush=True)
         requeue_own_job()
