@@ -3,7 +3,7 @@
     python -m benchmarks.records [--responses 100000] [--tokens 512] [--folder FOLDER]
 
 Writes the responses of a rollout stage to a work log, one record each, as a shard does; then seals them into the stage's
-table, as `stair rollouts --seal` does: prompts rendered, keys computed, records looked up, rows checked, Parquet written. Each
+table, as `stair seal-rollouts` does: prompts rendered, keys computed, records looked up, rows checked, Parquet written. Each
 phase is a process of its own, so that its peak memory is its own. What is not here: the model, and decoding ids to text.
 """
 

@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
+from stair.cli.job import add_job_commands
 from stair.cli.main import app
 from stair.pipeline import job_inputs
 from stair.pipeline.job_list import ListedJob, list_jobs
+
+add_job_commands()
 
 _listed: dict[str, list[ListedJob]] = {}
 

@@ -53,11 +53,13 @@ def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str
     """The inputs and outputs of a job, for a command by hand.
 
     They are those of the job's manifest if its settings are the present ones. Otherwise Snakemake lists them, which takes some
-    seconds.
+    seconds. A shard has no manifest and none are named: its stage reports an input that does not exist.
 
     Raises:
         ValueError: the run has no such job.
     """
+    if JOBS[rule].is_shard:
+        return [], []
     for path in manifest_files(paths.folder):
         with suppress(OSError, ValueError):
             manifest = read_manifest(path)

@@ -40,7 +40,7 @@ def check_model_files(config: Config, paths: RunPaths, model: str, revision: str
     if (recorded.get("template_sha256", template), recorded.get("model_revision", revision)) != (template, revision):
         raise ValueError(
             f"the files of models.{model} are not those that preflight checked ({path}); restore them, or check again: "
-            f"stair preflight --run {paths.folder} --model {model}"
+            f"stair preflight-model --run {paths.folder} --model {model}"
         )
     try:
         check_template(config, paths, model, template)
@@ -73,8 +73,9 @@ def prompts_digest(config: Config, paths: RunPaths, model: str, prompts: str) ->
 def require_preflight(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
     """Raises ValueError if preflight has not accepted the present model and its present prompts."""
     limits = paths.preflight_limits(model, prompts)
-    again = f"stair preflight --run {paths.folder} --model {model}"
-    for path, how in ((paths.preflight(model), again), (limits, f"{again} --limits {prompts}")):
+    where = f"--run {paths.folder} --model {model}"
+    again = f"stair preflight-limits {where} --prompts {prompts}"
+    for path, how in ((paths.preflight(model), f"stair preflight-model {where}"), (limits, again)):
         if not path.is_file():
             raise ValueError(
                 f"{path} does not exist: preflight has not checked models.{model} yet, or rejected it; run: {how}"
@@ -82,7 +83,7 @@ def require_preflight(config: Config, paths: RunPaths, model: str, prompts: str)
     if read_mapping(limits).get("prompts_sha256") != prompts_digest(config, paths, model, prompts):
         raise ValueError(
             f"{limits} is of other problems or settings: the prompts of {prompts} have changed since preflight "
-            f"checked them; check again: {again} --limits {prompts}"
+            f"checked them; check again: {again}"
         )
 
 

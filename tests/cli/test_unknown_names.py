@@ -8,12 +8,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from stair.cli.context import OpenJob
 from stair.cli.main import main
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
 from stair.pipeline import job_inputs
-from stair.pipeline.job_inputs import inputs_of
+from stair.pipeline.job_inputs import files_of
+from stair.pipeline.jobs import settings_of
+from stair.records.manifest import write_manifest
 from tests.by_hand import listed_once
 from tests.workflow.conftest import ROOT
 
@@ -39,29 +40,29 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     [
         (("raw", "--name", "nothing"), "training_pool, math500, aime2025, amc23, gpqa_diamond"),
         (("backbone", "--model", "nothing"), MODELS),
-        (("data", "--model", "nothing"), MODELS),
-        (("data", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
-        (("preflight", "--model", "nothing"), MODELS),
-        (("preflight", "--model", "nothing", "--limits", "math500"), MODELS),
+        (("training-pool", "--model", "nothing"), MODELS),
+        (("benchmark", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("preflight-model", "--model", "nothing"), MODELS),
+        (("preflight-limits", "--model", "nothing", "--prompts", "math500"), MODELS),
         (
-            ("preflight", "--model", "qwen3-4b-instruct", "--limits", "nothing"),
+            ("preflight-limits", "--model", "qwen3-4b-instruct", "--prompts", "nothing"),
             "training_pool, math500, aime2025, amc23, gpqa_diamond",
         ),
-        (("rollouts", "--model", "nothing"), MODELS),
-        (("rollouts", "--model", "nothing", "--seal"), MODELS),
-        (("rollouts", "--model", "nothing", "--card"), MODELS),
-        (("sessions", "--model", "nothing"), MODELS),
-        (("sessions", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
-        (("train", "--model", "nothing", "--controller", "stair"), MODELS),
-        (("train", "--model", "qwen3.5-4b", "--controller", "nothing"), "stair, bank_free"),
-        (("evaluate", *PLACE, "math500", "--condition", "nothing"), "vanilla, native, stair"),
-        (("evaluate", *PLACE, "math500", "--condition", "nothing", "--seal"), "vanilla, native, stair"),
-        (("scores", *PLACE, "nothing", "--condition", "native"), "math500, aime2025, amc23, gpqa_diamond"),
-        (("scores", *PLACE, "math500", "--condition", "t1"), "vanilla, native, stair"),
-        (("scores", *PLACE, "math500", "--condition", "vanilla", "--controls"), "t1, native, stair"),
+        (("rollout-shard", "--model", "nothing"), MODELS),
+        (("seal-rollouts", "--model", "nothing"), MODELS),
+        (("data-card", "--model", "nothing"), MODELS),
+        (("training-sessions", "--model", "nothing"), MODELS),
+        (("evaluation-sessions", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("train-controller", "--model", "nothing", "--controller", "stair"), MODELS),
+        (("train-controller", "--model", "qwen3.5-4b", "--controller", "nothing"), "stair, bank_free"),
+        (("evaluation-shard", *PLACE, "math500", "--condition", "nothing"), "vanilla, native, stair"),
+        (("seal-evaluation", *PLACE, "math500", "--condition", "nothing"), "vanilla, native, stair"),
+        (("score-condition", *PLACE, "nothing", "--condition", "native"), "math500, aime2025, amc23, gpqa_diamond"),
+        (("score-condition", *PLACE, "math500", "--condition", "t1"), "vanilla, native, stair"),
+        (("score-controls", *PLACE, "math500", "--condition", "vanilla"), "t1, native, stair"),
         (("replay-statistics", "--model", "qwen3.5-4b", "--part", "nothing"), "attention, geometry, read_prediction"),
-        (("tables", "--name", "nothing"), "continuous_summary, native_accuracy"),
-        (("figures", "--name", "nothing"), "overview"),
+        (("table", "--table", "nothing"), "continuous_summary, native_accuracy"),
+        (("figure", "--figure", "nothing"), "overview"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -83,16 +84,16 @@ def test_an_unknown_name_is_one_line(
 @pytest.mark.parametrize(
     "words",
     [
-        ("data", "--benchmark", "math500"),
-        ("data", "--model", "qwen3.5-4b"),
-        ("data", "--report"),
-        ("sessions", "--benchmark", "math500"),
-        ("rollouts", "--model", "qwen3.5-4b", "--seal"),
-        ("train", "--model", "qwen3.5-4b", "--controller", "stair"),
-        ("evaluate", *PLACE, "math500", "--condition", "native", "--seal"),
-        ("scores", *PLACE, "math500", "--condition", "native"),
+        ("benchmark", "--benchmark", "math500"),
+        ("training-pool", "--model", "qwen3.5-4b"),
+        ("data-report",),
+        ("evaluation-sessions", "--benchmark", "math500"),
+        ("seal-rollouts", "--model", "qwen3.5-4b"),
+        ("train-controller", "--model", "qwen3.5-4b", "--controller", "stair"),
+        ("seal-evaluation", *PLACE, "math500", "--condition", "native"),
+        ("score-condition", *PLACE, "math500", "--condition", "native"),
         ("check",),
-        ("tables",),
+        ("table", "--table", "continuous_summary"),
     ],
     ids=" ".join,
 )
@@ -114,32 +115,33 @@ def test_a_job_that_the_run_does_not_have_is_refused(
     run.mkdir()
     (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     place = ("--run", str(run), "--model", "qwen3.5-9b")
-    line = refused(monkeypatch, capsys, "evaluate", *place, "--benchmark", "math500", "--condition", "lora", "--seal")
+    line = refused(monkeypatch, capsys, "seal-evaluation", *place, "--benchmark", "math500", "--condition", "lora")
     remedy = f"its jobs are listed by: stair status --json --run {run}"
     assert line == f"stair: error: the run has no seal_evaluation qwen3.5-9b math500 lora; {remedy}"
-    line = refused(monkeypatch, capsys, "replay", *place, "--design")
+    line = refused(monkeypatch, capsys, "replay-design", *place)
     assert line.endswith(f"the run has no replay_design qwen3.5-9b; {remedy}")
 
 
-def test_a_command_by_hand_has_the_inputs_of_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_by_hand_has_the_files_of_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Snakemake names them, or the manifest of the output that is there, if its settings are the present ones.
 
     A seal reads the logs of its shards, so the shards' completion markers are none.
     """
     config = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})
     paths, model = RunPaths.of(config), {"model": "qwen3.5-4b"}
-    files = [Path("data/training/qwen3.5-4b.parquet"), Path("preflight/qwen3.5-4b.json")]
-    assert inputs_of(config, paths, "seal_rollouts", model) == files
+    files = [paths.training_pool("qwen3.5-4b"), paths.preflight("qwen3.5-4b")]
+    output = [paths.rollouts("qwen3.5-4b")]
+    assert files_of(config, paths, "seal_rollouts", model) == (files, output)
     monkeypatch.setattr(job_inputs, "list_jobs", listed_once)
-    assert inputs_of(config, paths, "raw", {"name": "math500"}) == [], "its rule has another wildcard"
-    for file in (*files, Path("rollouts/qwen3.5-4b.parquet")):
-        (paths.folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (paths.folder / file).touch()
-    job = OpenJob(config, paths, "seal_rollouts", model, [paths.folder / file for file in files[1:]])
-    job.record([paths.rollouts("qwen3.5-4b")])
-    assert inputs_of(config, paths, "seal_rollouts", model) == files[1:]
+    assert files_of(config, paths, "raw", {"name": "math500"}) == ([], [paths.raw("math500", ".jsonl")])
+    for file in (*files, *output):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    settings = settings_of(config, "seal_rollouts", model)
+    write_manifest(paths.folder, output, rule="seal_rollouts", wildcards=model, inputs=files[1:], settings=settings)
+    assert files_of(config, paths, "seal_rollouts", model) == (files[1:], output)
     changed = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "rollouts": {"seed": "another"}})
-    assert inputs_of(changed, paths, "seal_rollouts", model) == files
+    assert files_of(changed, paths, "seal_rollouts", model) == (files, output)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
     for words in (
         ("config", "--run", "smoke"),
         ("score", "in.jsonl", "out.jsonl"),
-        ("tables", "--run", "nowhere"),
+        ("table", "--run", "nowhere", "--table", "intervals"),
         ("no-such-command",),
         ("--help",),
     ):

@@ -13,7 +13,7 @@ MODULES = [
     "stair.config",
     "stair.pipeline.input_checks",
     "stair.pipeline.driven_run",
-    "stair.pipeline.rule_settings",
+    "stair.pipeline.jobs",
     "stair.pipeline.inputs",
     "stair.pipeline.resources",
     "stair.pipeline.job_inputs",

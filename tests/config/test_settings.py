@@ -5,17 +5,15 @@ tests/workflow/test_changes.py has the changes of every key, on a run of one mod
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from stair.pipeline.rule_settings import RULE_SETTINGS, settings_of
 
 from stair.config.model import Config
 from stair.config.resolve import dump, merge, resolve, validate
-from stair.paper import settings as reporting
+from stair.pipeline.jobs import settings_of
 from stair.records.keys import PROTOCOL_VERSION
 from stair.stages.evaluation import settings as evaluation
 from stair.stages.replay import settings as replay
@@ -142,13 +140,18 @@ def test_a_change_runs_what_uses_it_and_nothing_else(
 
 
 def test_tables_follow_labels_and_scores_follow_how_answers_are_compared(values: dict[str, Any]) -> None:
+    def scores(config: Config, benchmark: str) -> dict[str, Any]:
+        return settings_of(config, "score_condition", {"model": INSTRUCT, "benchmark": benchmark, "condition": "stair"})
+
     before = validate(values, "before")
     labelled = validate(merge(values, {"models": {INSTRUCT: {"label": "Another"}}}), "after")
-    assert reporting.tables(before) != reporting.tables(labelled)
-    assert evaluation.scores(before, "math500") == evaluation.scores(labelled, "math500")
+    assert settings_of(before, "table", {"table": "intervals"}) != settings_of(
+        labelled, "table", {"table": "intervals"}
+    )
+    assert scores(before, "math500") == scores(labelled, "math500")
     compared = validate(merge(values, {"benchmarks": {"math500": {"kind": "integer"}}}), "after")
-    assert evaluation.scores(before, "math500") != evaluation.scores(compared, "math500")
-    assert evaluation.scores(before, "amc23") == evaluation.scores(compared, "amc23")
+    assert scores(before, "math500") != scores(compared, "math500")
+    assert scores(before, "amc23") == scores(compared, "amc23")
 
 
 def test_a_missing_response_concerns_its_condition_and_those_that_reuse_it(values: dict[str, Any]) -> None:
@@ -208,74 +211,8 @@ def test_a_key_of_the_analysis_computes_the_parts_that_use_it(values: dict[str, 
     parts = {
         part
         for part in ("attention", "geometry", "read_prediction")
-        if replay.replay_statistics(before, part) != replay.replay_statistics(after, part)
+        if replay.replay_statistics(before, INSTRUCT, part) != replay.replay_statistics(after, INSTRUCT, part)
     }
     assert parts == ANALYSIS[key]
     # What was measured stays.
     assert replay.replay(before, INSTRUCT) == replay.replay(after, INSTRUCT)
-
-
-def rerun(values: dict[str, Any], jobs: dict[str, tuple[str, dict[str, str]]], **changes: Any) -> set[str]:
-    """The jobs, by names of the test, whose settings a change of the configuration changes."""
-    before, after = (validate(each, "the test's configuration") for each in (values, merge(values, changes)))
-    return {
-        name
-        for name, (rule, wildcards) in jobs.items()
-        if settings_of(before, rule, wildcards) != settings_of(after, rule, wildcards)
-    }
-
-
-SUMMARIES = {
-    rule: (rule, dict[str, str]()) for rule in ("data_report", "check", "comparison", "claims", "report", "provenance")
-}
-EXTRA = {
-    "label": "Extra",
-    "path": "extra.jsonl",
-    "columns": {"id": "id", "problem": "p", "answer": "a"},
-    "kind": "integer",
-    "prompt": "math",
-    "rows": 5,
-}
-SHOWN = {name: ("table", {"table": name}) for name in ("in_text", "replay_design", "bank_runtime", "intervals")} | {
-    "card": ("response_card", {"model": INSTRUCT}),
-    "other card": ("response_card", {"model": "qwen3.5-4b"}),
-    "controllers": ("table", {"table": "controller_configuration"}),
-}
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"controllers": {"lora": {"models": [INSTRUCT, "qwen3.5-4b"]}}}, {"in_text", "claims", "provenance"}),
-        (
-            {"controllers": {"stair": {"models": [INSTRUCT, "qwen3.5-4b", "qwen3.5-9b"]}}},
-            {"claims"},  # the same models, but the claims have every key of a controller
-        ),
-        (
-            {"replay": {"models": [INSTRUCT, "qwen3.5-4b"]}},
-            {"in_text", "replay_design", "provenance"},
-        ),
-        ({"runtime": {"curve": []}}, {"comparison", "claims", "report", "provenance"}),
-        (
-            {"conditions": {"native_again": {"models": ["qwen3.5-4b", "qwen3.5-9b"]}}},
-            {"card", "intervals", "in_text", "replay_design", "bank_runtime", "controllers"}
-            | (SUMMARIES.keys() - {"data_report", "report"}),
-        ),
-        (
-            {"benchmarks": {"extra": EXTRA}},
-            SUMMARIES.keys() | SHOWN.keys(),
-        ),
-    ],
-    ids=["a model of lora", "the same models by name", "a replayed model", "no curve", "a condition's models", "a benchmark"],
-)  # fmt: skip
-def test_settings_decide_which_files_a_job_is_made_from(
-    values: dict[str, Any], changes: dict[str, Any], expected: set[str]
-) -> None:
-    """A job runs again when it has other inputs, without being asked to compare them."""
-    assert rerun(values, SUMMARIES | SHOWN, **changes) == expected
-
-
-def test_settings_belong_to_rules() -> None:
-    rules = [file.read_text(encoding="utf-8") for file in (ROOT / "workflow" / "rules").glob("*.smk")]
-    names = set(re.findall(r"^ *(?:use rule \w+ as|rule) (\w+)", "\n".join(rules), re.MULTILINE))
-    assert RULE_SETTINGS.keys() - names == set()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from stair.cli.warm import MODULES
+from stair.pipeline.jobs import JOBS
 from stair.records.files import remove_leftovers
 from tests.faults.harness import Kill, every_kill, forked, some_of
 
@@ -25,39 +26,39 @@ TIMED = ("sealed", "sha256", "seconds", "tokens_per_second", "tflops", "curve.cs
 STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
     # command, what it writes, which of its kills are tried: every n-th
     (("raw", "--name", "math500"), ("raw/math500.jsonl",), 1),
-    (("data", "--benchmark", "math500"), ("data/benchmarks/math500.parquet",), 1),
-    (("data", "--model", MODEL), (f"data/training/{MODEL}.parquet",), 1),
+    (("benchmark", "--benchmark", "math500"), ("data/benchmarks/math500.parquet",), 1),
+    (("training-pool", "--model", MODEL), (f"data/training/{MODEL}.parquet",), 1),
     (
-        ("sessions", "--model", MODEL),
+        ("training-sessions", "--model", MODEL),
         (f"sessions/training/{MODEL}.parquet", f"sessions/validation/{MODEL}.parquet"),
         2,
     ),
-    (("sessions", "--benchmark", "math500"), ("sessions/evaluation/math500.parquet",), 2),
-    (("preflight", "--model", MODEL), (f"preflight/{MODEL}.json",), 2),
+    (("evaluation-sessions", "--benchmark", "math500"), ("sessions/evaluation/math500.parquet",), 2),
+    (("preflight-model", "--model", MODEL), (f"preflight/{MODEL}.json",), 2),
     (("backbone", "--model", MODEL), (f"backbones/{MODEL}/model.safetensors",), 7),
     (
-        ("train", "--model", MODEL, "--controller", "stair"),
+        ("train-controller", "--model", MODEL, "--controller", "stair"),
         (f"controllers/{MODEL}/stair/controller.safetensors",),
         7,
     ),
     (
-        ("scores", "--model", MODEL, "--benchmark", "math500", "--condition", "native"),
+        ("score-condition", "--model", MODEL, "--benchmark", "math500", "--condition", "native"),
         (f"evaluation/{PLACE}/native.parquet",),
         2,
     ),
     (
-        ("replay", "--model", MODEL, "--design"),
+        ("replay-design", "--model", MODEL),
         (f"replay/{MODEL}/problems.parquet", f"replay/{MODEL}/histories.parquet"),
         3,
     ),
-    (("replay", "--model", MODEL, "--seal"), (f"replay/{MODEL}/cells.parquet",), 2),
+    (("seal-replay", "--model", MODEL), (f"replay/{MODEL}/cells.parquet",), 2),
     (("check",), ("checks.csv",), 1),
     (
-        ("tables", "--name", "continuous_summary"),
+        ("table", "--table", "continuous_summary"),
         tuple(f"tables/continuous_summary{suffix}" for suffix in (".csv", ".md", ".tex", ".html")),
         2,
     ),
-    (("figures", "--name", "overview"), ("figures/overview.csv", "figures/overview.png", "figures/overview.pdf"), 4),
+    (("figure", "--figure", "overview"), ("figures/overview.csv", "figures/overview.png", "figures/overview.pdf"), 4),
     (("provenance",), (), 1),
 ]
 
@@ -65,7 +66,7 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
 @pytest.fixture(scope="module", autouse=True)
 def _preloaded() -> None:
     """What every forked child would import."""
-    for module in MODULES:
+    for module in (*MODULES, *(row.run.partition(":")[0] for row in JOBS.values())):
         importlib.import_module(module)
 
 
@@ -73,8 +74,10 @@ def job(words: tuple[str, ...]) -> Callable[[Path], None]:
     """A command of the program, run in this process."""
 
     def run(folder: Path) -> None:
+        from stair.cli.job import add_job_commands
         from stair.cli.main import app
 
+        add_job_commands()
         os.chdir(folder.parent.parent)
         app([words[0], "--run", "results/smoke", *words[1:]], standalone_mode=False)
 

@@ -151,11 +151,13 @@ def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Pa
         lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
     )
     for start in generate:
-        with pytest.raises(ValueError, match=rf"run: stair preflight --run .* --model {MODEL}$"):
+        with pytest.raises(ValueError, match=rf"run: stair preflight-model --run .* --model {MODEL}$"):
             start()
     stage.run(config, paths, MODEL)
     for start, name in zip(generate, ("ours", "training_pool"), strict=True):
-        with pytest.raises(ValueError, match=rf"run: stair preflight --run .* --model {MODEL} --limits {name}$"):
+        with pytest.raises(
+            ValueError, match=rf"run: stair preflight-limits --run .* --model {MODEL} --prompts {name}$"
+        ):
             start()
     preflight(config)
     path = place / "model" / "chat_template.jinja"

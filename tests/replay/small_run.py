@@ -40,14 +40,14 @@ def make_run(
     paths.resolved.write_text(dump(config))
     record_start(ROOT, config, paths, settings)
     run(paths, "raw", "--name", "math500")
-    run(paths, "data", "--benchmark", "math500")
-    run(paths, "sessions", "--benchmark", "math500")
-    run(paths, "preflight", "--model", MODEL)
-    run(paths, "preflight", "--model", MODEL, "--limits", "math500")
+    run(paths, "benchmark", "--benchmark", "math500")
+    run(paths, "evaluation-sessions", "--benchmark", "math500")
+    run(paths, "preflight-model", "--model", MODEL)
+    run(paths, "preflight-limits", "--model", MODEL, "--prompts", "math500")
     for condition in ("vanilla", "native"):
-        where = ("evaluate", "--model", MODEL, "--benchmark", "math500", "--condition", condition)
-        run(paths, *where)
-        run(paths, *where, "--seal")
+        where = ("--model", MODEL, "--benchmark", "math500", "--condition", condition)
+        run(paths, "evaluation-shard", *where)
+        run(paths, "seal-evaluation", *where)
     return paths
 
 
@@ -67,8 +67,10 @@ def run(paths: RunPaths, *words: str) -> None:
 
 
 def replay(paths: RunPaths, *words: str) -> None:
-    """Runs `stair replay` in this process."""
-    run(paths, "replay", "--model", MODEL, *words)
+    """Runs a step of the replay in this process: --design, --seal, or a shard."""
+    steps = {"--design": "replay-design", "--seal": "seal-replay"}
+    rule = steps.get(words[0], "replay-shard") if words else "replay-shard"
+    run(paths, rule, "--model", MODEL, *(word for word in words if word not in steps))
 
 
 def contents(paths: RunPaths) -> dict[str, bytes]:

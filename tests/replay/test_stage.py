@@ -8,6 +8,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -443,9 +444,9 @@ def test_a_reported_layer_that_the_model_lacks_is_refused_before_anything_is_mea
     for layer in (4, 2):  # beyond the last, and without full attention
         reconfigure(copied, analysis={"reported_layer": layer, "neighborhoods": [1]})
         steps = (("--design",), ("--shard", "0", "--of", "1"), ("--seal",))
-        commands = [*(("replay", *step) for step in steps), ("replay-statistics", "--part", "attention")]
-        for name, *words in commands:
+        analysis = partial(run, copied, "replay-statistics", "--model", MODEL, "--part", "attention")
+        for command in (*(partial(replay, copied, *step) for step in steps), analysis):
             with pytest.raises(
                 ValueError, match=rf"replay\.analysis\.reported_layer: layer {layer} cannot be measured"
             ):
-                run(copied, name, "--model", MODEL, *words)
+                command()

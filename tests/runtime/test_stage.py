@@ -46,7 +46,14 @@ def paths(tmp_path: Path) -> RunPaths:
 
 
 def started(paths: RunPaths) -> subprocess.Popen[str]:
-    command = [str(Path(sys.executable).parent / "stair"), "runtime", "--run", str(paths.folder), "--model", MODEL]
+    command = [
+        str(Path(sys.executable).parent / "stair"),
+        "measure-runtime",
+        "--run",
+        str(paths.folder),
+        "--model",
+        MODEL,
+    ]
     return subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True,
@@ -69,7 +76,7 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths, capsys:
     assert 4 <= len(kept) < UNITS
     assert not paths.runtime(MODEL).exists()
 
-    by_hand("runtime", "--run", str(paths.folder), "--model", MODEL)
+    by_hand("measure-runtime", "--run", str(paths.folder), "--model", MODEL)
     assert f"{UNITS} measurements" in capsys.readouterr().out
     after = WorkLog(folder)
     assert len(after) == UNITS
@@ -85,7 +92,7 @@ def test_a_killed_study_resumes_at_the_open_measurement(paths: RunPaths, capsys:
     # What is in the log is written again, and nothing is measured.
     content = paths.runtime(MODEL).read_bytes()
     paths.runtime(MODEL).unlink()
-    by_hand("runtime", "--run", str(paths.folder), "--model", MODEL)
+    by_hand("measure-runtime", "--run", str(paths.folder), "--model", MODEL)
     assert paths.runtime(MODEL).read_bytes() == content
     assert len(WorkLog(folder)) == UNITS
 

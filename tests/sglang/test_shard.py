@@ -71,18 +71,18 @@ def new_run(folder: Path, overlay: Path) -> Path:
     if not ready.exists():
         ready.mkdir()
         run_in(ready, "stair", "config", "--run", str(overlay), "--write")
-        for words in (("data",), ("preflight",), ("preflight", "--limits", "training_pool")):
+        for words in (("training-pool",), ("preflight-model",), ("preflight-limits", "--prompts", "training_pool")):
             run_in(ready, "stair", *words, "--run", str(place), "--model", MODEL)
     shutil.copytree(ready / place, folder / place)
     return folder / place
 
 
-COMMAND = ("stair", "rollouts", "--run", "results/shard", "--model", MODEL)
+COMMAND = ("stair", "rollout-shard", "--run", "results/shard", "--model", MODEL)
 
 
 def seal(folder: Path) -> bytes:
     """The sealed file's bytes."""
-    run_in(folder, *COMMAND, "--seal")
+    run_in(folder, "stair", "seal-rollouts", *COMMAND[2:])
     return (folder / "results" / "shard" / "rollouts" / f"{MODEL}.parquet").read_bytes()
 
 

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.config.paths import RunPaths
-from stair.config.resolve import dump, merge, resolve
+from stair.config.resolve import dump, load_run, merge, resolve
 from stair.records.rows import Rollout
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import write_table
@@ -102,7 +102,6 @@ def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str
 
 def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[str]:
     """The command that trains, as the workflow's rules call it."""
-    stair = [str(Path(sys.executable).parent / "stair"), "train", "--run", str(paths.folder)]
     inputs = [
         paths.training_pool(MODEL),
         paths.rollouts(MODEL),
@@ -110,7 +109,10 @@ def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[st
         paths.validation_sessions(MODEL),
     ]
     files = [str(path.relative_to(paths.folder)) for path in inputs]
-    words = [*stair, "--model", MODEL, "--controller", controller, *files]
+    names = load_run(paths.folder).controllers[controller].files
+    outputs = [str((paths.controller(MODEL, controller) / name).relative_to(paths.folder)) for name in names]
+    stair = [str(Path(sys.executable).parent / "stair"), "job", "train_controller", f"model={MODEL}"]
+    words = [*stair, f"controller={controller}", "--inputs", *files, "--outputs", *outputs]
     if workers == 1:
         return words
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.models.load import load_model
 from stair.stages.training import stage
-from stair.stages.training.workers import Workers
+from tests.by_hand import by_hand
 from tests.sealed import seal
 from tests.training.small_run import MODEL, UPDATES, make_run, surroundings, train, train_command
 from tests.training.training_cases import KINDS, student_of
@@ -283,8 +282,10 @@ def altered(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 
 def run(paths: RunPaths, controller: str = "stair") -> None:
-    record = partial(seal, paths, "train_controller", paths.controller(MODEL, controller))
-    stage.run(load_run(paths.folder), paths, MODEL, controller, Workers(), record)
+    config = load_run(paths.folder)
+    facts = stage.train(config, paths, MODEL, controller)
+    seal(paths, "train_controller", paths.controller(MODEL, controller), **(facts or {}))
+    stage.end(config, paths, MODEL, controller)
 
 
 def test_the_curve_lies_beside_the_checkpoints_during_training(
@@ -325,13 +326,11 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
 
 
 def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:
-    from stair.cli.main import app
-
     run, place = ("--run", str(trained.folder)), ("--model", MODEL, "--benchmark", "aime2025")
     with pytest.raises(ValueError, match=r"the run has no controller 'nobody' \(it has: stair, "):
-        app(["train", *run, "--model", MODEL, "--controller", "nobody"], standalone_mode=False)
+        by_hand("train-controller", *run, "--model", MODEL, "--controller", "nobody")
     with pytest.raises(ValueError, match=r"the run has no condition 'nobody' \(it has: vanilla, "):
-        app(["evaluate", *run, *place, "--condition", "nobody"], standalone_mode=False)
+        by_hand("evaluation-shard", *run, *place, "--condition", "nobody")
 
 
 def test_two_seeds_are_two_entries(make: Make, trained: RunPaths, tmp_path: Path) -> None:

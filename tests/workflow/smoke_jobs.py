@@ -105,3 +105,13 @@ EVERY_JOB = {
     *ALL_FIGURES,
     *END,
 }
+
+SHOWING = (
+    "data_report", "data_card", "response_card", "check", "table", "figure", "comparison", "claims", "provenance", "report",
+)  # fmt: skip
+"""The rules that take the whole configuration and the whole code. Each of their jobs takes seconds on a CPU."""
+
+
+def lasting(jobs: set[str]) -> set[str]:
+    """Without the jobs that any change of the configuration or the code runs again."""
+    return {job for job in jobs if job.split()[0] not in SHOWING}

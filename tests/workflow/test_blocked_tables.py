@@ -27,7 +27,7 @@ def test_a_check_that_fails_blocks_the_tables(copied_run: Path) -> None:
     assert failed.returncode == 2
     assert "one seed for a problem and sample" in failed.stderr or "T1 responses are shared" in failed.stderr
     assert not (results / "checks.csv").exists() and (results / "checks.failed.csv").is_file()
-    by_hand = run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "intervals", check=False)
+    by_hand = run_in(copied_run, "stair", "table", "--run", "results/smoke", "--table", "intervals", check=False)
     assert by_hand.returncode == 2 and "checks.csv does not exist" in by_hand.stderr
     assert snakemake(copied_run, "tables", check=False).returncode != 0
 

@@ -10,34 +10,26 @@ from pathlib import Path
 import pytest
 
 from stair.cli.warm import warm_process
-from stair.config.resolve import resolve
-from stair.paper import settings as paper_settings
-from stair.pipeline.jobs import settings_of
-from stair.records import code_digest
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps
-from tests.listed import listed
-from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, name_of, planned, timings, with_dependents
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, timings
 from tests.workflow.smoke_jobs import (
-    ALL_FIGURES,
-    ALL_TABLES,
     ANSWERS,
     BACKBONE,
     BENCHMARK,
-    END,
+    EVERY_JOB,
     ROLLOUTS,
     SCORES,
-    TRAINING_FIGURE,
+    STATISTICS,
+    lasting,
     names,
 )
 
 pytestmark = pytest.mark.timeout(300)
 
-PROTOCOL = {"data_report", *ROLLOUTS, *ANSWERS, *ALL_TABLES, *ALL_FIGURES}
-"""The cards, tables and figures use the module of the version, too."""
+PROTOCOL = {*ROLLOUTS, *ANSWERS}
 EMBEDDED = {*names("raw", "math500", "training_pool"), *BENCHMARK, *BACKBONE}
 RAISED = (f"PROTOCOL_VERSION = {PROTOCOL_VERSION}", f"PROTOCOL_VERSION = {PROTOCOL_VERSION + 1}")
-COLOUR = ('"#e8a33d"', '"#e8a33e"')
 
 
 @pytest.fixture
@@ -58,13 +50,17 @@ def append(file: Path, text: str) -> None:
     file.write_text(file.read_text() + text)
 
 
-def test_comments_and_code_that_generates_run_nothing(finished_run: Path, package: Path) -> None:
+def test_code_that_generates_runs_nothing_that_generates(finished_run: Path, package: Path) -> None:
     """All changes at once: if one of them triggers a job, the test fails."""
-    for file in ("answer_grader/extraction.py", "stair/engines/sampling.py"):
-        append(package / file, "\n# A comment.\n")
-    for file in ("engines/transformers/engine.py", "stages/training/loop.py", "stages/rollouts/stage.py"):
+    for file in (
+        "engines/transformers/engine.py",
+        "stages/training/loop.py",
+        "stages/rollouts/stage.py",
+        "paper/stage.py",
+    ):
         append(package / "stair" / file, "\nADDED = 1\n")
-    assert jobs_with(package, finished_run) == set()
+    found = jobs_with(package, finished_run)
+    assert lasting(found) == set() and found == EVERY_JOB - lasting(EVERY_JOB)
 
 
 def change_file(package: Path, file: str, before: str, after: str) -> None:
@@ -87,48 +83,24 @@ def test_a_change_of_a_version(
     finished_run: Path, package: Path, file: str, before: str, after: str, expected: set[str]
 ) -> None:
     change_file(package, file, before, after)
-    assert jobs_with(package, finished_run) == expected
+    assert lasting(jobs_with(package, finished_run)) == lasting(expected)
 
 
 @pytest.mark.parametrize(
-    ("file", "before", "after", "expected"),
+    ("file", "expected"),
     [
-        ("answer_grader/extraction.py", "boxed", "bоxed", SCORES),  # a letter of another alphabet
-        ("answer_grader/expressions/__init__.py", "", "\nADDED = 1\n", SCORES),
-        ("answer_grader/worker.py", "", "\nADDED = 1\n", SCORES),
-        ("stair/paper/tables/accuracy.py", "Mean averages", "The mean averages", ALL_TABLES),
-        ("stair/paper/figures/style.py", *COLOUR, {*ALL_TABLES, *ALL_FIGURES}),
-        (
-            *("stair/paper/figures/training.py", "Updates", "Update"),
-            {TRAINING_FIGURE, "figure training_scope", *END},
-        ),
-        ("stair/paper/report/page.html.jinja", "Time and cost", "Cost and time", {"report"}),
-        ("stair/paper/report/style.css", "1.7rem", "1.8rem", {"report"}),
-        ("stair/stages/data/report.py", "", "\nADDED = 1\n", {"data_report", *END}),
-        ("stair/stages/rollouts/card.py", "", "\nADDED = 1\n", {"data_card", *END}),
-        ("stair/stages/evaluation/card.py", "", "\nADDED = 1\n", {"response_card", *END}),
+        ("answer_grader/expressions/__init__.py", SCORES),
+        ("answer_grader/worker.py", SCORES),
+        ("stair/stages/evaluation/scores.py", SCORES),
+        ("stair/stages/replay/analysis/geometry.py", STATISTICS),
+        ("stair/paper/report/page.html.jinja", set()),
     ],
-    ids=lambda value: value if isinstance(value, str) and value.endswith((".py", ".jinja", ".css")) else "",
 )
-def test_a_change_of_code(
-    package: Path, monkeypatch: pytest.MonkeyPatch, file: str, before: str, after: str, expected: set[str]
-) -> None:
-    """By the digests that Snakemake compares; its dry run takes ten times as long."""
-    config = resolve(ROOT, {"run": "smoke"})
-    monkeypatch.setattr(code_digest, "package_folder", lambda name: package / name)
-    monkeypatch.setattr(paper_settings, "__file__", str(package / "stair/paper/settings.py"))  # the page lies beside it
-
-    def settings() -> dict[str, dict[str, object]]:
-        code_digest.modules_digest.cache_clear()
-        code_digest._parser.cache_clear()
-        return {each: settings_of(config, job.rule, job.wildcards) for each, job in jobs.items()}
-
-    jobs = {name_of(job.rule, job.wildcards): job for job in listed("smoke")}
-    unchanged = settings()
-    change_file(package, file, before, after)
-    changed = settings()
-    assert with_dependents({each for each in jobs if changed[each] != unchanged[each]}) == expected
-    code_digest.modules_digest.cache_clear()
+def test_a_change_of_code(finished_run: Path, package: Path, file: str, expected: set[str]) -> None:
+    """Scores and statistics, which take longer, depend on their own code alone; what shows results, on all."""
+    append(package / file, "\n")
+    found = jobs_with(package, finished_run)
+    assert lasting(found) == lasting(expected) and found >= EVERY_JOB - lasting(EVERY_JOB)
 
 
 def run_with(package: Path, folder: Path, *words: str) -> None:
@@ -158,7 +130,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
         os.utime(weights, ns=(stamp, stamp))
         change_file(package, *change)
         expected = jobs_with(package, copied_run, target)
-        assert least in expected and expected <= most
+        assert least in expected and lasting(expected) <= most
         before, scored, generated = timings(results), rows.stat().st_mtime_ns, responses.read_bytes()
         run_with(package, copied_run, target)
         assert_ran(results, before, expected)
@@ -170,4 +142,4 @@ def test_the_table_of_the_page_is_made_and_nothing_is_generated_or_scored(finish
     """The steps of docs/extend.md on a finished run."""
     for step in table_steps():
         put(step, package)
-    assert jobs_with(package, finished_run) == {"table always_solved", *ALL_TABLES, *ALL_FIGURES}
+    assert jobs_with(package, finished_run) == {"table always_solved", *(EVERY_JOB - lasting(EVERY_JOB))}

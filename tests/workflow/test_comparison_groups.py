@@ -28,7 +28,7 @@ def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path
     work = results / "work/evaluation/qwen3-4b-instruct/math500/native"
     shutil.rmtree(work)
 
-    refused = run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native", check=False)
+    refused = run_in(copied_run, "stair", "evaluation-shard", *RUN, *PLACE, "native", check=False)
     assert refused.returncode == 2
     (line,) = [line for line in refused.stderr.splitlines() if line.startswith("stair: error:")]
     assert "vanilla.parquet was made by transformers" in line
@@ -38,11 +38,11 @@ def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path
 
     configure = ("stair", "config", "--run", str(SMOKE), "--write", "--set")
     run_in(copied_run, *configure, "evaluation={allow_mixed_engines: true}")
-    run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native")
-    run_in(copied_run, "stair", "evaluate", *RUN, *PLACE, "native", "--seal")
+    run_in(copied_run, "stair", "evaluation-shard", *RUN, *PLACE, "native")
+    run_in(copied_run, "stair", "seal-evaluation", *RUN, *PLACE, "native")
     told = run_in(copied_run, "stair", "check", *RUN).stdout
     assert "one engine for the comparison" in told and "mixed, as evaluation.allow_mixed_engines allows" in told
-    run_in(copied_run, "stair", "tables", *RUN, "--name", "continuous_summary")
+    run_in(copied_run, "stair", "table", *RUN, "--table", "continuous_summary")
     for suffix in (".md", ".tex"):
         text = " ".join((results / "tables" / f"continuous_summary{suffix}").read_text().split())
         assert "conditions come from unequal engines" in text

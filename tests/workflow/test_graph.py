@@ -215,7 +215,7 @@ def test_a_results_folder_of_any_name_works(tmp_path: Path) -> None:
     assert (results / "smoke" / "data" / "report.md").is_file()
     assert planned(tmp_path, "data", config=tuple(config_words({"results": str(results)}))) == set()
     (results / "smoke" / "data" / "report.md").unlink()
-    run_in(tmp_path, "stair", "data", "--report", "--run", str(results / "smoke"))
+    run_in(tmp_path, "stair", "data-report", "--run", str(results / "smoke"))
     assert (results / "smoke" / "data" / "report.md").is_file()
     assert {path.name for path in tmp_path.iterdir()} - {".snakemake"} == {folder}
 

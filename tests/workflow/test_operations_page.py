@@ -141,7 +141,7 @@ def forget(folder: Path, condition: str, *, log: bool = True) -> None:
 
 def evaluate(condition: str) -> tuple[str, ...]:
     """The command of a condition's one shard."""
-    run = ("stair", "evaluate", "--run", "results/smoke")
+    run = ("stair", "evaluation-shard", "--run", "results/smoke")
     return (*run, "--model", MODEL, "--benchmark", BENCHMARK, "--condition", condition)
 
 

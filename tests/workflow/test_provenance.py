@@ -87,7 +87,7 @@ def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damag
     sound = json.loads(path.read_text())
     before = sound | {"sealed": "2020-01-01T00:00:00Z", "source": "0" * 64, "versions": {"torch": "1.0"}}
     path.write_text("{" if damage else json.dumps(with_checksum(before)))
-    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "continuous_summary")
+    run_in(copied_run, "stair", "table", "--run", "results/smoke", "--table", "continuous_summary")
     now = json.loads(path.read_text())
     assert now["sealed"] > before["sealed"]
     own = {"sealed": "", "sha256": ""}  # the time, and the checksum of all the rest

@@ -36,23 +36,26 @@ def without_torch(folder: Path, *commands: tuple[str, ...]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "file"),
+    ("rules", "words", "file"),
     [
-        (("rollouts", "--model", MODEL), f"rollouts/{MODEL}.parquet"),
+        (("seal-rollouts", "rollout-shard"), ("--model", MODEL), f"rollouts/{MODEL}.parquet"),
         (
-            ("evaluate", "--model", MODEL, "--benchmark", "math500", "--condition", "stair"),
+            ("seal-evaluation", "evaluation-shard"),
+            ("--model", MODEL, "--benchmark", "math500", "--condition", "stair"),
             f"responses/{MODEL}/math500/stair.parquet",
         ),
     ],
 )
-def test_a_complete_log_is_sealed_again_to_the_same_bytes(copied_run: Path, words: tuple[str, ...], file: str) -> None:
+def test_a_complete_log_is_sealed_again_to_the_same_bytes(
+    copied_run: Path, rules: tuple[str, str], words: tuple[str, ...], file: str
+) -> None:
     path = copied_run / "results/smoke" / file
     before = path.read_bytes()
     path.unlink()
     weights = copied_run / f"results/smoke/backbones/{MODEL}/model.safetensors"
     assert weights.is_file()
-    command = (words[0], "--run", "results/smoke", *words[1:])
-    without_torch(copied_run, (*command, "--seal"), command)  # a shard with nothing to do needs none either
+    # A shard with nothing to do needs no model either.
+    without_torch(copied_run, *((rule, "--run", "results/smoke", *words) for rule in rules))
     assert path.read_bytes() == before
 
 
@@ -95,7 +98,8 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
     run_in(copied_run, "stair", "config", "--run", str(SMOKE), "--write", "--set", change)
     words = ("--run", "results/smoke", "--model", MODEL, "--benchmark", "math500", "--condition")
     # No shard needs a model: what is missing is not asked for.
-    commands = [("evaluate", *words, condition, *seal) for condition in before for seal in ((), ("--seal",))]
+    rules = ("evaluation-shard", "seal-evaluation")
+    commands = [(rule, *words, condition) for condition in before for rule in rules]
     told = without_torch(copied_run, *commands)
     assert told.count("1 response is missing, as evaluation.missing says") == 1, "Vanilla's"
     assert told.count("4 responses are missing, as evaluation.missing says") == 2
@@ -103,16 +107,16 @@ def test_a_missing_t1_is_missing_in_every_condition_that_reuses_it(copied_run: P
         rows = pq.read_table(responses / f"{condition}.parquet").to_pylist()
         place = (lost["session_id"], lost["sample"])
         assert rows == [row for row in before[condition] if (row["session_id"], row["sample"]) != place]
-        run_in(copied_run, "stair", "scores", *words, condition)
+        run_in(copied_run, "stair", "score-condition", *words, condition)
     run_in(copied_run, "stair", "check", "--run", "results/smoke")
-    run_in(copied_run, "stair", "tables", "--run", "results/smoke", "--name", "continuous_summary")
+    run_in(copied_run, "stair", "table", "--run", "results/smoke", "--table", "continuous_summary")
     text = (results / "tables/continuous_summary.md").read_text()
     assert not re.search(r"\d\.\d\d", text), "no cell is reported: every trajectory needs its T1"
     assert "T1: 1 of 32 responses missing" in text and "(CUDA out of memory)" in text
     # A session of another name is a mistake, and said before anything is done.
     change = change.replace("session: s-", "session: x-")
     run_in(copied_run, "stair", "config", "--run", str(SMOKE), "--write", "--set", change)
-    refused = run_in(copied_run, "stair", "evaluate", *words, "vanilla", "--seal", check=False)
+    refused = run_in(copied_run, "stair", "seal-evaluation", *words, "vanilla", check=False)
     assert refused.returncode == 2 and "vanilla" in refused.stderr and "has no session 'x-" in refused.stderr
 
 
@@ -133,10 +137,10 @@ def test_an_entry_whose_response_exists_is_named_and_its_chain_goes_on(copied_ru
     run_in(copied_run, *words, f"evaluation={json.dumps({'missing': named})}")
     lose(results, work, key_of(results, work, last))
     where = ("--run", "results/smoke", "--model", MODEL, "--benchmark", "math500", "--condition", "native")
-    run_in(copied_run, "stair", "evaluate", *where)
+    run_in(copied_run, "stair", "evaluation-shard", *where)
     told = json.loads((results / f"work/progress/evaluation.{MODEL}.math500.native.0.json").read_text())
     assert (told["done"], told["total"], told["fresh"]) == (len(others) * 3, len(others) * 3, 1)
-    sealed = run_in(copied_run, "stair", "evaluate", *where, "--seal")
+    sealed = run_in(copied_run, "stair", "seal-evaluation", *where)
     first = f"session {last['session_id']}, sample {last['sample']}, turn 2"
     assert sealed.stdout == (
         f"{path.relative_to(copied_run)}: evaluation.missing names 2 responses that exist: {first} (and 1 more); remove "
@@ -148,7 +152,7 @@ def test_an_entry_whose_response_exists_is_named_and_its_chain_goes_on(copied_ru
     row, before = pq.read_table(rollouts).to_pylist()[0], rollouts.read_bytes()
     gap = {"model": MODEL, "record": row["record_id"], "sample": row["sample"], "reason": "x"}
     run_in(copied_run, *words, f"rollouts={json.dumps({'missing': [gap]})}")
-    sealed = run_in(copied_run, "stair", "rollouts", "--run", "results/smoke", "--model", MODEL, "--seal")
+    sealed = run_in(copied_run, "stair", "seal-rollouts", "--run", "results/smoke", "--model", MODEL)
     assert sealed.stdout == (
         f"{rollouts.relative_to(copied_run)}: rollouts.missing names 1 response that exists: record {row['record_id']}, "
         f"sample {row['sample']}; remove its entry from the run's overlay (the next start then trains this model's "
@@ -167,17 +171,16 @@ def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) 
         f"rollouts={{missing: [{{model: {MODEL}, record: {lost['record_id']}, sample: {lost['sample']}, reason: x}}]}}"
     )
     run_in(copied_run, "stair", "config", "--run", str(SMOKE), "--write", "--set", change)
-    command = ("rollouts", "--run", "results/smoke", "--model", MODEL)
-    told = without_torch(
-        copied_run, *((*command, "--shard", shard, "--of", "2") for shard in "01"), (*command, "--seal")
-    )
+    where = ("--run", "results/smoke", "--model", MODEL)
+    shards = [("rollout-shard", *where, "--shard", shard, "--of", "2") for shard in "01"]
+    told = without_torch(copied_run, *shards, ("seal-rollouts", *where))
     assert pq.read_table(path).to_pylist() == [row for row in before if row != lost]
     (gap,) = json.loads((results / f"rollouts/{MODEL}.parquet.manifest.json").read_text())["missing"]
     assert (gap["record_id"], gap["sample"], gap["reason"]) == (lost["record_id"], lost["sample"], "x")
     note = "1 response is missing, as rollouts.missing says; the manifest names it"
     assert f"{path.relative_to(copied_run)}: {note}\n" in told
-    run_in(copied_run, "stair", "sessions", "--run", "results/smoke", "--model", MODEL)
+    run_in(copied_run, "stair", "training-sessions", "--run", "results/smoke", "--model", MODEL)
     dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
     assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
-    run_in(copied_run, "stair", *command, "--card")
+    run_in(copied_run, "stair", "data-card", *where)
     assert "up to 4 to each of" in (results / f"rollouts/{MODEL}.README.md").read_text()

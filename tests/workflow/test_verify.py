@@ -280,12 +280,12 @@ def empty(path: Path) -> None:
 
 
 BY_HAND: list[tuple[str, str, Callable[[Path], object]]] = [
-    ("tables --name continuous_summary", SCORED, truncate),
-    ("tables --name continuous_summary", f"{SCORED}.manifest.json", empty),
-    ("figures --name method", f"{CONTROLLER}/controller.safetensors", truncate),
+    ("table --table continuous_summary", SCORED, truncate),
+    ("table --table continuous_summary", f"{SCORED}.manifest.json", empty),
+    ("figure --figure method", f"{CONTROLLER}/controller.safetensors", truncate),
     ("report", "comparison.csv", empty),
     ("report", "provenance.json", text("{}")),
-    ("compare", "tables/continuous_summary.csv", text("artifact\n")),
+    ("comparison", "tables/continuous_summary.csv", text("artifact\n")),
     ("check", SESSIONS, truncate),
 ]
 

@@ -78,7 +78,7 @@ def limits(config: Config, paths: RunPaths, model: str, prompts: str) -> None:
         ValueError: it does not fit, a problem contains a turn marker, or the template has changed.
     """
     if not paths.preflight(model).is_file():
-        raise ValueError(f"{paths.preflight(model)} does not exist; run preflight without --limits first")
+        raise ValueError(f"{paths.preflight(model)} does not exist; run `stair preflight-model` first")
     with _model_folder(config, paths, model) as folder:
         renderer = Renderer.load(folder, thinking=config.models[model].thinking)
         check_template(config, paths, model, renderer.template_sha256)
