@@ -11,7 +11,6 @@ import yaml
 from stair.config.model import Config
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ConditionName, ReadSpecification
-from stair.paper.settings import tables
 from stair.records.keys import digest_of
 from stair.stages.evaluation.settings import evaluation
 
@@ -81,8 +80,6 @@ def test_an_intervention_is_part_of_its_rules_settings_and_of_no_other(config: C
         "conditions.kv_permutation-7.randomised": "values",
         "conditions.kv_permutation-7.seed": 7,
     }
-    assert tables(config)["conditions.stair_prefix-100.prefix"] == 100
-    assert not [key for key in tables(plain) if key.endswith((".family", ".prefix", ".seed"))]
 
 
 @pytest.mark.parametrize(

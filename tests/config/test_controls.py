@@ -12,7 +12,6 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ReadSpecification
-from stair.paper.settings import tables
 from stair.records.keys import digest_of
 from stair.stages.evaluation.settings import controls, evaluation
 
@@ -160,4 +159,3 @@ def test_the_study_changes_no_params_of_the_evaluation() -> None:
     for condition in config.conditions:
         for place in config.evaluated(condition):
             assert evaluation(config, *place, condition) == evaluation(without, *place, condition)
-    assert tables(config) == tables(without)

@@ -12,7 +12,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.config.site import Partition, Site
 from stair.pipeline.planning.claims import Decidable, decidable
-from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
+from stair.pipeline.planning.planned_jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.pipeline.planning.run_plan import Plan, cost_lines, make_plan
 from stair.pipeline.planning.work import Calibration, CostModel, Work
 from stair.pipeline.run import Run

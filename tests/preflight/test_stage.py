@@ -184,14 +184,14 @@ def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path
     pool.write_text(pool.read_text() + json.dumps(more) + "\n")
     data_stage.training_pool(config, paths, MODEL)
     with pytest.raises(
-        ValueError, match=rf"have changed since .*; check again: stair .* {MODEL} --limits training_pool$"
+        ValueError, match=rf"have changed since .*; check again: stair .* {MODEL} --prompts training_pool$"
     ):
         Backbone.open(config, paths, MODEL, generating="training_pool")
     with pytest.raises(ValueError, match=rf", row \d+ of .*\.parquet, contains a turn marker; clean it in {pool}$"):
         stage.limits(config, paths, MODEL, "training_pool")
     Backbone.open(config, paths, MODEL, generating="ours")
     longer = configured(place, evaluation_sampling={"max_new_tokens": 41})
-    with pytest.raises(ValueError, match=r"--limits ours$"):
+    with pytest.raises(ValueError, match=r"--prompts ours$"):
         Backbone.open(longer, paths, MODEL, generating="ours")
 
 
@@ -205,7 +205,7 @@ def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place
 
 def test_limits_come_after_the_model_itself(place: Path) -> None:
     config = configured(place)
-    with pytest.raises(ValueError, match="does not exist; run preflight without --limits first"):
+    with pytest.raises(ValueError, match="does not exist; run `stair preflight-model` first"):
         stage.limits(config, RunPaths.of(config), MODEL, "ours")
 
 

@@ -16,7 +16,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.planning.calibration import calibrate, measured_seconds
 from stair.pipeline.planning.claims import decidable
-from stair.pipeline.planning.jobs import planned_jobs
+from stair.pipeline.planning.planned_jobs import planned_jobs
 from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.run import Run
 from tests.listed import listed

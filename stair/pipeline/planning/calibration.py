@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.pipeline.budget import measured_jobs
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.planning.jobs import planned_jobs
+from stair.pipeline.planning.planned_jobs import planned_jobs
 from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.run import Run
 

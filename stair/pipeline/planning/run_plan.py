@@ -12,7 +12,7 @@ from stair.config.site import Site
 from stair.pipeline.inputs import evaluated
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.jobs import STAGES
-from stair.pipeline.planning.jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
+from stair.pipeline.planning.planned_jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.pipeline.planning.work import Calibration, CostModel
 from stair.pipeline.resources import check_fits
 from stair.pipeline.run import Run
