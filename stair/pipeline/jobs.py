@@ -52,9 +52,6 @@ class Job(NamedTuple):
         """Whether it is one of several jobs that generate what another one seals; it writes no manifest."""
         return self.progress.endswith("{shard}")
 
-    def function(self) -> Callable[..., dict[str, Any] | None]:
-        return imported(self.run)
-
 
 def imported(name: str) -> Callable[..., Any]:
     """The function `module:function`."""

@@ -13,7 +13,7 @@ from stair.config.resolve import ConfigError
 from stair.config.site import SITE, Site
 from stair.core import TURNS
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.jobs import STAGES
+from stair.pipeline.jobs import JOBS, STAGES, gpus_of
 from stair.pipeline.run import Run
 
 FETCH_RULES = ("fetch", "fetch_hub")
@@ -22,8 +22,7 @@ FETCH_RULES = ("fetch", "fetch_hub")
 REQUESTED = ("gpu", "mem_mb", "runtime", "gpu_model", "slurm_partition", "slurm_account", "slurm_extra")
 """The names of a rule's resources."""
 
-_RESUMING_RULES = ("rollout_shard", "evaluation_shard", "controls_shard", "replay_shard", *STAGES["training"])
-_GPU_RULES = (*_RESUMING_RULES, "measure_runtime")
+_RESUMING_RULES = (*(rule for rule, job in JOBS.items() if job.is_shard), *STAGES["training"])
 _LONG_RULES = ("replay_statistics", "score_condition", "score_controls")
 
 _MB = 2**20
@@ -58,12 +57,13 @@ class Resources:
 
 def resources(run: Run, rule: str, wildcards: Mapping[str, str], *, site: Site | None = None) -> Resources:
     """The request of a job. A job that resumes takes the longest time limit of the site."""
-    if rule not in _GPU_RULES:
+    if rule not in JOBS or JOBS[rule].engine is None:
         tiny = all(run.shape(model).small for model in run.config.models)
         memory = _LIBRARIES_MB + (0 if tiny else _ROWS_MB)
         minutes = _TINY_MINUTES if tiny else _LONG_MINUTES if rule in _LONG_RULES else _SHORT_MINUTES
         return Resources(0, memory, minutes, resumes=False)
-    gpus, workers = _gpus(run, rule, wildcards)
+    gpus = gpus_of(run.config, rule, wildcards)
+    workers = run.config.training.workers if rule in STAGES["training"] else 1
     shape = run.shape(wildcards["model"])
     memory = _LIBRARIES_MB + workers * (math.ceil(shape.weight_bytes / _MB) + (_CUDA_MB if gpus else 0))
     memory += _banks_mb(run, rule, wildcards)
@@ -116,17 +116,6 @@ def check_fits(run: Run, site: Site, jobs: Iterable[ListedJob]) -> None:
                     f"{' '.join((job.rule, *names))} asks for {getattr(need, key)} {unit}, and partitions.*.{key}{where} is "
                     f"at most {largest} in {SITE}: name a larger partition there{change}"
                 )
-
-
-def _gpus(run: Run, rule: str, wildcards: Mapping[str, str]) -> tuple[int, int]:
-    """GPUs of a job, and processes that load the model."""
-    config = run.config
-    if rule == "rollout_shard":
-        return config.gpus_for(config.rollout_engine(wildcards["model"])), 1
-    if rule in ("evaluation_shard", "controls_shard"):
-        return config.gpus_for(config.engine_for(wildcards["model"], wildcards["benchmark"])), 1
-    workers = config.training.workers if rule in STAGES["training"] else 1
-    return workers * config.gpus_for("transformers"), workers
 
 
 def _banks_mb(run: Run, rule: str, wildcards: Mapping[str, str]) -> int:
