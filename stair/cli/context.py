@@ -9,12 +9,15 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import load_run
 from stair.records.interruption import EXIT_AGAIN
+
+if TYPE_CHECKING:
+    from stair.records.manifest import Origin
 
 DRIVEN_BY = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""
@@ -31,23 +34,19 @@ class OpenJob(NamedTuple):
     paths: RunPaths
     rule: str
     wildcards: dict[str, str]
-    inputs: list[Path]
+    origin: Origin
 
     def record(self, outputs: Sequence[Path], **facts: Any) -> None:
-        from stair.pipeline.rule_settings import settings_of
         from stair.records.manifest import write_manifest
 
-        settings = settings_of(self.config, self.rule, self.wildcards)
         folder, wildcards = self.paths.folder, self.wildcards
-        write_manifest(
-            folder, outputs, rule=self.rule, wildcards=wildcards, inputs=self.inputs, settings=settings, **facts
-        )
+        write_manifest(folder, outputs, rule=self.rule, wildcards=wildcards, origin=self.origin, **facts)
 
     def copied(self, outputs: Sequence[Path]) -> bool:
         """Copies the outputs from a run of `reuse` that made them from the same inputs; False without a match."""
         from stair.pipeline.reuse import copy_from_runs
 
-        source = copy_from_runs(self.config, self.paths, self.rule, self.wildcards, outputs, self.inputs)
+        source = copy_from_runs(self.config, self.paths, self.rule, self.wildcards, outputs, self.origin)
         if source is not None:
             print(f"{' '.join((self.rule, *self.wildcards.values()))}: reused from {source}")
         return source is not None
@@ -64,16 +63,17 @@ def open_job(run: Path, rule: str, inputs: Sequence[Path] | None, **wildcards: s
     Raises:
         ValueError: the run has no such job, or an input is missing or damaged.
     """
-    from stair.pipeline.job_inputs import check_inputs, check_names, inputs_of
+    from stair.pipeline.job_inputs import check_names, checked_digests, inputs_of
+    from stair.pipeline.rule_settings import settings_of
+    from stair.records.manifest import Origin
 
     by_hand = START not in os.environ
     config, paths = load_run(run), RunPaths(run if by_hand else run.absolute())
     check_names(config, rule, wildcards)
     if by_hand and not inputs:
         inputs = inputs_of(config, paths, rule, wildcards)
-    files = [paths.folder / file for file in inputs or ()]
-    check_inputs(config, paths, files)
-    return OpenJob(config, paths, rule, wildcards, files)
+    digests = checked_digests(config, paths, [paths.folder / file for file in inputs or ()])
+    return OpenJob(config, paths, rule, wildcards, Origin.now(digests, settings_of(config, rule, wildcards)))
 
 
 def set_threads(threads: int) -> None:

@@ -446,10 +446,15 @@ def scores(
 @commands.command()
 def check(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     """Check the run's data against every invariant of the protocol. Writes checks.csv; a failed check blocks the tables."""
+    from stair.records.manifest import name_in_run
     from stair.stages.checks.stage import run as run_checks
 
     job = open_job(run, "check", inputs)
-    trained = [model for model in job.config.models if job.paths.rollouts(model) in job.inputs]
+    trained = [
+        model
+        for model in job.config.models
+        if name_in_run(job.paths.rollouts(model), job.paths.folder) in job.origin.inputs
+    ]
     checks = run_checks(job.config, job.paths, trained)
     job.record([job.paths.checks])
     for passed in checks:

@@ -13,7 +13,9 @@ from stair.cli.main import main
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
 from stair.pipeline import job_inputs
-from stair.pipeline.job_inputs import inputs_of
+from stair.pipeline.job_inputs import checked_digests, inputs_of
+from stair.pipeline.rule_settings import settings_of
+from stair.records.manifest import Origin
 from tests.by_hand import listed_once
 from tests.workflow.conftest import ROOT
 
@@ -135,7 +137,9 @@ def test_a_command_by_hand_has_the_inputs_of_its_rule(tmp_path: Path, monkeypatc
     for file in (*files, Path("rollouts/qwen3.5-4b.parquet")):
         (paths.folder / file).parent.mkdir(parents=True, exist_ok=True)
         (paths.folder / file).touch()
-    job = OpenJob(config, paths, "seal_rollouts", model, [paths.folder / file for file in files[1:]])
+    digests = checked_digests(config, paths, [paths.folder / file for file in files[1:]])
+    settings = settings_of(config, "seal_rollouts", model)
+    job = OpenJob(config, paths, "seal_rollouts", model, Origin.now(digests, settings))
     job.record([paths.rollouts("qwen3.5-4b")])
     assert inputs_of(config, paths, "seal_rollouts", model) == files[1:]
     changed = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "rollouts": {"seed": "another"}})
