@@ -22,6 +22,7 @@ from stair.records.manifest import (
     Manifest,
     changed_settings,
     is_manifest,
+    is_outside,
     manifest_files,
     manifest_path,
     name_in_run,
@@ -141,7 +142,7 @@ class Manifests:
     def _of(self, file: Path) -> Manifest | None:
         """The manifest of a file: beside it or in its folder, else beside another output of its job."""
         name = name_in_run(file, self._folder)
-        if Path(name).is_absolute():  # not of this run: a manifest beside it has other names
+        if is_outside(name):  # a manifest beside it has other names
             return None
         for path in (manifest_path(file), file.parent / SUFFIX):
             if is_manifest(path, self._folder) and path.is_file():

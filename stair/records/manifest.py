@@ -2,8 +2,8 @@
 
 A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `manifest.json` in an output folder. It
 has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
-machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside has
-its absolute path.
+machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside the
+project has its absolute path.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ CODE = "code"
 
 COPIED_FROM = "copied_from"
 """The key that names the run or archive from which an output was copied."""
+
+GENERATED_ON = "generated_on"
+"""The key with the machines (`hardware`) of the shards whose work a seal wrote. The seal itself may have run elsewhere."""
 
 MEASURED = "measured"
 """The key with the SHA-256 of files that the shards of a job measured, by name."""
@@ -133,6 +136,11 @@ def manifest_files(folder: Path) -> Iterator[Path]:
 def name_in_run(file: Path, folder: Path) -> str:
     """A file's path relative to the run's folder; a file elsewhere keeps its path."""
     return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
+
+
+def is_outside(name: str) -> bool:
+    """Whether a name in a run leads out of the run's folder."""
+    return Path(name).is_absolute() or ".." in Path(name).parts
 
 
 class Origin(NamedTuple):
