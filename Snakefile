@@ -7,9 +7,6 @@ from stair.pipeline.driven_run import open_run
 min_version("9.27")
 
 
-configfile: f"{workflow.basedir}/config.yaml"
-
-
 run = open_run(workflow)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from stair.config.paths import RunPaths
 from stair.records.files import write_json
 from stair.records.keys import file_digest
-from stair.records.manifest import manifest_path, with_checksum, write_manifest
+from stair.records.manifest import Origin, manifest_path, with_checksum, write_manifest
 
 
 def seal(paths: RunPaths, rule: str, *outputs: Path, **facts: Any) -> Path:
     """Writes the manifest that the command of a rule writes, with the stage's facts, but without inputs and settings."""
-    return write_manifest(paths.folder, outputs, rule=rule, wildcards={}, inputs=[], settings={}, **facts)
+    return write_manifest(paths.folder, outputs, rule=rule, wildcards={}, origin=Origin.now({}, {}), **facts)
 
 
 def reseal(file: Path) -> None:

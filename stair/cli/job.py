@@ -62,19 +62,20 @@ def run_job(
         ValueError: an input is missing or damaged, or the work failed; one line with the remedy.
     """
     set_threads(threads)
-    from stair.pipeline.job_inputs import check_inputs
+    from stair.pipeline.job_inputs import checked_digests
     from stair.pipeline.reuse import copy_from_runs
     from stair.records.gpus import own_gpus
-    from stair.records.manifest import write_manifest
+    from stair.records.manifest import Origin, write_manifest
 
     row, names = JOBS[rule], names_of(rule, wildcards)
     if row.folder:
         outputs = [outputs[0].parent]
-    check_inputs(config, paths, inputs)
+    # Before the work, because files can change meanwhile.
+    origin = Origin.now(checked_digests(config, paths, inputs), row.settings(config, **names))
     worker = (
         row.stage == "training" and "WORLD_SIZE" in os.environ
     )  # of one training, whose first process has done this
-    if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, inputs)):
+    if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, origin)):
         print(f"{' '.join((rule, *names.values()))}: reused from {source}")
         return
     more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of", "workers")}
@@ -82,8 +83,7 @@ def run_job(
         facts = imported(row.run)(config, paths, **names, **more)
     if row.is_shard or (worker and os.environ["RANK"] != "0"):
         return
-    settings = row.settings(config, **names)
-    write_manifest(paths.folder, outputs, rule=rule, wildcards=names, inputs=inputs, settings=settings, **(facts or {}))
+    write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **(facts or {}))
     if row.after:
         imported(row.after)(config, paths, **names)
 

@@ -16,10 +16,25 @@ _PROJECT = Path(__file__).parents[2]
 START = "STAIR_START"
 """Environment: the folder in which a person started the run. Its jobs work in the run's folder."""
 
+RUN = "STAIR_RUN"
+"""Environment: the run's folder, for its jobs on a cluster."""
+
 
 def anchored(path: str | Path) -> Path:
     """A path of the configuration. A relative one starts in the folder in which the run was started."""
     return Path(os.environ.get(START, "")) / path
+
+
+def input_name(file: Path) -> Path:
+    """A file outside the run's folder as a rule names it; rules work in the run's folder.
+
+    The name is relative if both are in the folder of the start, or in the project. A moved or copied project then has the same
+    names, by which Snakemake and manifests find the recorded checksums.
+    """
+    here = Path.cwd()
+    if any(file.is_relative_to(root) and here.is_relative_to(root) for root in (anchored("").absolute(), _PROJECT)):
+        return Path(os.path.relpath(file))
+    return file
 
 
 BACKBONE_FILES = (

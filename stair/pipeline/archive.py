@@ -12,6 +12,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.setting_places import Settings
+from stair.pipeline.job_inputs import has_job
 from stair.pipeline.jobs import STAGES, settings_of
 from stair.records.files import read_mapping
 from stair.records.manifest import Manifest, manifest_of, name_in_run
@@ -63,7 +64,6 @@ def left_out_files(folder: Path) -> dict[str, Manifest]:
 
 def settings_now(config: Config, manifest: Manifest) -> Settings | None:
     """The present settings of a manifest's job; None without such a job."""
-    try:
-        return settings_of(config, manifest.rule, manifest.wildcards)
-    except (LookupError, AttributeError, AssertionError, TypeError):
+    if not has_job(config, manifest.rule, manifest.wildcards):
         return None
+    return settings_of(config, manifest.rule, manifest.wildcards)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import signal
 import sys
@@ -16,15 +17,14 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.persistence import MetadataRecord
 
-from stair.config.paths import START, RunPaths
-from stair.config.resolve import ConfigError, dump, resolve
+from stair.config.paths import RUN, START, RunPaths
+from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.config.site import Site, read_site
 from stair.pipeline.driver_lease import hold_run, run_holder
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
 from stair.pipeline.outputs import snakemake_records
 from stair.pipeline.resources import request
 from stair.pipeline.run import Run
-from stair.pipeline.times import put_in_order
 from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
 from stair.records.leases import HeldError
 from stair.records.start_command import record_start
@@ -94,17 +94,23 @@ class DrivenRun(Run):
             raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
 
 
-def _remove_damaged_records(folder: Path) -> None:
-    """Removes Snakemake's records that would end it. The manifests of their outputs remain, and are compared at the end."""
+def _remove_damaged_records(folder: Path, *, dry: bool) -> None:
+    """Removes Snakemake's records that would end it. The manifests of their outputs remain, and are compared at the end.
+
+    Raises:
+        SettingsError: in a dry run, which changes nothing.
+    """
     for record, name in snakemake_records(folder):
         try:
-            MetadataRecord.model_validate_json(record.read_bytes())
+            MetadataRecord.model_validate(json.loads(record.read_bytes()))
         except ValueError as error:
+            if dry and isinstance(error, json.JSONDecodeError):
+                continue  # Snakemake ignores it
+            damage = f"Snakemake's record of {name}, which is damaged ({type(error).__name__})"
+            if dry:
+                raise SettingsError(f"{record} is {damage}; delete it, or start the run") from None
             record.unlink(missing_ok=True)
-            print(
-                f"stair: removed Snakemake's record of {name}, which is damaged ({type(error).__name__})",
-                file=sys.stderr,
-            )
+            print(f"stair: removed {damage}", file=sys.stderr)
 
 
 current: DrivenRun | None = None
@@ -113,6 +119,8 @@ current: DrivenRun | None = None
 
 def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
+
+    A job on a cluster has that of its driver: the files may have changed since.
 
     Raises:
         SettingsError: one line that names the key, file or column.
@@ -123,14 +131,17 @@ def open_run(workflow: Any) -> DrivenRun:
     os.environ.setdefault(START, workflow.workdir_init)  # the jobs work in the run's folder
     root, overrides = Path(workflow.basedir), dict(workflow.config_settings.overwrite_config)
     try:
-        config = resolve(root, overrides)
-        paths = RunPaths.of(config)
-        check_inputs(config, paths)
+        if workflow.remote_exec:
+            paths = RunPaths(Path(os.environ[RUN]))
+            config = load_run(paths.folder)
+        else:
+            config = resolve(root, overrides)
+            paths = RunPaths.of(config)
+            check_inputs(config, paths)
+            os.environ[RUN] = str(paths.folder.absolute())
+            if run_holder(paths) is None:
+                _remove_damaged_records(paths.folder, dry=workflow.output_settings.dryrun)
     except ConfigError as error:
         raise SettingsError(str(error)) from None
-    # A cluster's job reads the rules, too, and so does a dry run beside a driver: they change nothing.
-    if not workflow.remote_exec and run_holder(paths) is None:
-        put_in_order(paths.folder)
-        _remove_damaged_records(paths.folder)
     current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
     return current

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths
+from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths, input_name
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.core import Place
 from stair.models.model_folder import revision_files
@@ -76,15 +76,17 @@ class RuleInputs:
         if settings.tiny is not None:
             return [folder / file for file in BACKBONE_FILES]
         if settings.path is not None:
-            return revision_files(folder) if folder.is_dir() else [folder / "config.json"]
-        return [self.paths.model_mark(self.config, model)]
+            files = revision_files(folder) if folder.is_dir() else [folder / "config.json"]
+            return [*map(input_name, files)]
+        return [input_name(self.paths.model_mark(self.config, model))]
 
     def dataset(self, name: str) -> Path:
         """The file of a data set, or the mark of its download."""
         sets = {"training_pool": self.config.training_pool, **self.config.benchmarks}
         if sets[name].repository:
-            return self.paths.fetched_mark(self.config, name)
-        return self.paths.dataset_file(self.config, name)
+            return input_name(self.paths.fetched_mark(self.config, name))
+        file = self.paths.dataset_file(self.config, name)
+        return file if sets[name].path is None else input_name(file)
 
     def benchmark_source(self, wildcards: Any) -> Path:
         return self.dataset(wildcards.benchmark)

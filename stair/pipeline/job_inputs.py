@@ -13,13 +13,14 @@ from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.root import project_root
 from stair.paper.table_inputs import every_figure, every_table
 from stair.pipeline.job_list import list_jobs
-from stair.pipeline.jobs import JOBS, settings_of
+from stair.pipeline.jobs import JOBS, STAGES, settings_of
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     SUFFIX,
     Manifest,
     changed_settings,
     is_manifest,
+    is_outside,
     manifest_files,
     manifest_path,
     name_in_run,
@@ -29,7 +30,15 @@ from stair.records.start_command import start_command, started_with
 
 
 def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None:
-    """Raises ValueError, with the names that the run has, for a name that it does not have."""
+    """Raises ValueError for a study or name that the run does not have, with the names that it has."""
+    needed: dict[str, tuple[str, object]] = {
+        **dict.fromkeys(STAGES["replay"], ("replay", config.replay)),
+        "replay_statistics": ("replay.analysis", config.replay and config.replay.analysis),
+        "measure_runtime": ("runtime", config.runtime),
+    }
+    section, content = needed.get(rule, ("", config))
+    if content is None:
+        raise ValueError(f"the run has no {rule}: its configuration has no `{section}`")
     study = config.shared_t1() if "controls" in rule else config
     sets = ("training_pool", *config.benchmarks)
     known: dict[str, tuple[str, Iterable[str]]] = {
@@ -44,9 +53,20 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         "figure": ("figure", every_figure(config)),
     }
     for wildcard, value in wildcards.items():
-        kind, names = known[wildcard]
+        kind, names = known.get(wildcard, (wildcard, ()))
         if value not in names:
             raise ValueError(f"the run has no {kind} '{value}' (it has: {', '.join(names) or 'none'})")
+
+
+def has_job(config: Config, rule: str, wildcards: Mapping[str, str]) -> bool:
+    """Whether the run has what a job of this rule is about: its study, and each of its names."""
+    if rule not in JOBS or set(JOBS[rule].names) != wildcards.keys():
+        return False
+    try:
+        check_names(config, rule, wildcards)
+    except ValueError:
+        return False
+    return True
 
 
 def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str]) -> tuple[list[Path], list[Path]]:
@@ -78,49 +98,52 @@ def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str
     raise ValueError(f"the run has no {asked}; its jobs are listed by: stair status --json --run {paths.folder}")
 
 
-def check_inputs(config: Config, paths: RunPaths, files: Iterable[Path]) -> None:
-    """Compares the inputs of a job with their manifests. A file without a manifest was not made by the workflow.
+def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> dict[str, str]:
+    """SHA-256 of a job's inputs by their names in the run, compared with their manifests.
 
-    The messages do not name the job, so that the display shows the same fault of several jobs once.
+    A file without a manifest was not made by the workflow. Files under work/ only order jobs, and are left out. The messages
+    do not name the job, so that the display shows the same fault of several jobs once.
 
     Raises:
         ValueError: one line with the remedy if an input does not exist or is damaged.
     """
-    start, manifests = start_command(config, paths), Manifests(paths.folder)
-    for file in files:
+    start, manifests, digests = start_command(config, paths), Manifests(paths.folder), {}
+    for file in dict.fromkeys(files):
         if not file.exists():
             raise ValueError(f"{file} does not exist, and this job needs it; to make it: {start}")
-        if fault := manifests.damage(file):
-            name = name_in_run(file, paths.folder)
+        if (name := name_in_run(file, paths.folder)).startswith("work/"):
+            continue
+        try:
+            digests[name] = file_digest(file)
+            fault = manifests.damage(file, digests[name])
+        except OSError:
+            fault = "cannot be read; check its permissions"
+        if fault:
             raise ValueError(
                 f"{paths.folder} has a damaged file: {name} {fault}; delete {name}; to make it again: {start}"
             )
+    return digests
 
 
 class Manifests:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def damage(self, file: Path) -> str:
-        """How a file differs from its manifest, as a clause; empty if it does not, or has none."""
+    def damage(self, file: Path, digest: str) -> str:
+        """How a file with this SHA-256 differs from its manifest, as a clause; empty if it does not, or has none."""
         try:
             manifest = self._of(file)
         except OSError as error:
             return f"has a manifest that cannot be read ({error.strerror})"
         except ValueError:
             return "has a manifest that cannot be read"
-        if manifest is None:
-            return ""
-        try:
-            same = manifest.files.get(name_in_run(file, self._folder)) == file_digest(file)
-        except OSError:
-            return "cannot be read; check its permissions"
+        same = manifest is None or manifest.files.get(name_in_run(file, self._folder)) == digest
         return "" if same else "does not match its sealed checksum"
 
     def _of(self, file: Path) -> Manifest | None:
         """The manifest of a file: beside it or in its folder, else beside another output of its job."""
         name = name_in_run(file, self._folder)
-        if Path(name).is_absolute():  # not of this run: a manifest beside it has other names
+        if is_outside(name):  # a manifest beside it has other names
             return None
         for path in (manifest_path(file), file.parent / SUFFIX):
             if is_manifest(path, self._folder) and path.is_file():

@@ -20,7 +20,7 @@ from stair.pipeline import budget
 from stair.pipeline.outputs import read_outputs
 from stair.records.files import write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
-from stair.records.manifest import COPIED_FROM, Manifest
+from stair.records.manifest import COPIED_FROM, GENERATED_ON, Manifest
 from stair.records.progress import duration
 
 _OWN = ("provenance.json", "report.html")
@@ -53,9 +53,9 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "protocol_version": PROTOCOL_VERSION,
         "configuration": digest_of(config.model_dump(mode="json")),
         "sealed": {"first": min(times, default=None), "last": max(times, default=None)},
-        "code": _counted(manifests, "source"),
-        "versions": _counted(manifests, "versions"),
-        "hardware": _counted(manifests, "machine"),
+        "code": _counted([each.content.get("source") for each in manifests], "source"),
+        "versions": _counted([each.content.get("versions") for each in manifests], "versions"),
+        "hardware": _counted([machine for each in manifests for machine in _hardware(each)], "machine"),
         "devices": devices,
         "seeds": dict(_seeds(config.model_dump(mode="json"))),
         "models": {
@@ -83,11 +83,16 @@ def _output(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _counted(manifests: Sequence[Manifest], name: str) -> list[dict[str, Any]]:
+def _counted(values: Sequence[Any], name: str) -> list[dict[str, Any]]:
     """The distinct values of a manifest key, each with its number of outputs."""
-    values = {digest_of(value): value for manifest in manifests for value in (manifest.content.get(name),)}
-    counts = Counter(digest_of(manifest.content.get(name)) for manifest in manifests)
-    return [{"outputs": count, name: values[digest]} for digest, count in counts.most_common()]
+    by_digest = {digest_of(value): value for value in values}
+    counts = Counter(map(digest_of, values))
+    return [{"outputs": count, name: by_digest[digest]} for digest, count in counts.most_common()]
+
+
+def _hardware(manifest: Manifest) -> list[Any]:
+    """The machines that made an output: those of its shards, else its job's."""
+    return manifest.content.get(GENERATED_ON) or [manifest.content.get("machine")]
 
 
 def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:

@@ -22,6 +22,7 @@ from stair.records.manifest import (
     Kind,
     Manifest,
     differences,
+    is_outside,
     manifest_files,
     name_in_run,
     owner_of,
@@ -95,7 +96,7 @@ class Archive:
                 self._unreadable.append(Outcome(self._name(path), reason=reason))
         for manifest in (*self.manifests, *self._left_out):
             for name in (*manifest.files, name_in_run(manifest.path, folder)):
-                if _is_outside(name):
+                if is_outside(name):
                     raise ValueError(f"the archive names a file outside of itself: {name}")
         self._by_file = {name: each for each in (*self._left_out, *self.manifests) for name in each.files}
         self._digests = Digests()
@@ -153,7 +154,7 @@ class Archive:
         """The first fault of an output's inputs: those here, else those of the archive and what these were made from."""
         for name, digest in manifest.inputs.items() if manifest.rule not in MADE_AGAIN else ():
             here, source = self._here(name), self._by_file.get(name)
-            if _is_outside(name) or self._digests.of(here) == digest:
+            if is_outside(name) or self._digests.of(here) == digest:
                 continue
             if here.exists() and (source is None or source in self._left_out or self._valid_here(source)):
                 return f"made from another {name} than the one here"
@@ -202,11 +203,6 @@ class Archive:
 
     def _manifest_here(self, manifest: Manifest) -> Path:
         return self._here(name_in_run(manifest.path, self._folder))
-
-
-def _is_outside(name: str) -> bool:
-    """Whether a name leads out of the run's folder."""
-    return Path(name).is_absolute() or ".." in Path(name).parts
 
 
 _FIRST = ("benchmark", "evaluation_sessions", "preflight_model")

@@ -9,10 +9,8 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.jobs import settings_of
 from stair.records.files import replacing, write_json
-from stair.records.keys import file_digest
-from stair.records.manifest import COPIED_FROM, differences, manifest_path, name_in_run, read_manifest, with_checksum
+from stair.records.manifest import COPIED_FROM, Origin, differences, manifest_path, read_manifest, with_checksum
 
 
 def copy_from_runs(
@@ -21,21 +19,19 @@ def copy_from_runs(
     rule: str,
     wildcards: Mapping[str, str],
     outputs: Sequence[Path],
-    inputs: Sequence[Path],
+    origin: Origin,
 ) -> str | None:
     """Copies a job's outputs from the first run of `reuse` that has the same, undamaged. Returns the run, for messages."""
-    settings = settings_of(config, rule, wildcards)
-    digests = {name_in_run(file, paths.folder): file_digest(file) for file in inputs}
     for name, other in paths.reused(config).items():
         with suppress(OSError, ValueError):
             manifest = read_manifest(manifest_path(other.folder / outputs[0].relative_to(paths.folder)))
-            same_job = (manifest.rule, manifest.wildcards, manifest.inputs) == (rule, dict(wildcards), digests)
-            if same_job and not differences(manifest, other.folder, settings=settings, inputs=False):
+            same_job = (manifest.rule, manifest.wildcards, manifest.inputs) == (rule, dict(wildcards), origin.inputs)
+            if same_job and not differences(manifest, other.folder, settings=origin.settings, inputs=False):
                 for file in manifest.files:
                     # A copy and no link: an output must be newer than its inputs, and the other run's file must keep its time.
                     with replacing(paths.folder / file) as partial:
                         shutil.copyfile(other.folder / file, partial)
-                origin = f"the run '{name}'"
-                write_json(manifest_path(outputs[0]), with_checksum(manifest.content | {COPIED_FROM: origin}))
-                return origin
+                source = f"the run '{name}'"
+                write_json(manifest_path(outputs[0]), with_checksum(manifest.content | {COPIED_FROM: source}))
+                return source
     return None

@@ -2,8 +2,8 @@
 
 A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `manifest.json` in an output folder. It
 has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
-machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside has
-its absolute path.
+machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside the
+project has its absolute path.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatch
@@ -24,7 +24,7 @@ from functools import cache
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
@@ -37,6 +37,9 @@ configuration, or a version."""
 
 COPIED_FROM = "copied_from"
 """The key that names the run or archive from which an output was copied."""
+
+GENERATED_ON = "generated_on"
+"""The key with the machines (`hardware`) of the shards whose work a seal wrote. The seal itself may have run elsewhere."""
 
 MEASURED = "measured"
 """The key with the SHA-256 of files that the shards of a job measured, by name."""
@@ -142,37 +145,48 @@ def name_in_run(file: Path, folder: Path) -> str:
     return file.relative_to(folder).as_posix() if file.is_relative_to(folder) else str(file)
 
 
+def is_outside(name: str) -> bool:
+    """Whether a name in a run leads out of the run's folder."""
+    return Path(name).is_absolute() or ".." in Path(name).parts
+
+
+class Origin(NamedTuple):
+    """What the outputs of a job are made from."""
+
+    inputs: Mapping[str, str]
+    """SHA-256 of the input files, by their names in the run."""
+    settings: Mapping[str, Any]
+    """The configuration that the outputs depend on, by place."""
+    source: str
+    versions: Mapping[str, str]
+
+    @classmethod
+    def now(cls, inputs: Mapping[str, str], settings: Mapping[str, Any]) -> Origin:
+        """With the present code and versions. A job calls it when it starts, because files can change while it works."""
+        return cls(inputs, settings, source_digest("stair", "answer_grader"), package_versions())
+
+
 def write_manifest(
-    folder: Path,
-    outputs: Sequence[Path],
-    *,
-    rule: str,
-    wildcards: Mapping[str, str],
-    inputs: Iterable[Path],
-    settings: Mapping[str, Any],
-    **facts: Any,
+    folder: Path, outputs: Sequence[Path], *, rule: str, wildcards: Mapping[str, str], origin: Origin, **facts: Any
 ) -> Path:
     """Writes the manifest of a job.
 
     Args:
         outputs: the job's files; an output folder stands for all files below it.
         rule, wildcards: the Snakemake rule and the job's wildcards, without those of shards.
-        inputs: the files that the outputs were made from. Files under work/ only order jobs, and are left out.
-        settings: the configuration that the outputs depend on, by place.
         facts: more keys, of the stage.
     """
     path = manifest_path(outputs[0])
     files = [file for output in outputs for file in (_files_below(output) if output.is_dir() else (output,))]
-    sources = dict.fromkeys(file for file in inputs if not file.is_relative_to(folder / "work"))
     content = {
         "rule": rule,
         "wildcards": dict(wildcards),
         "files": {name_in_run(file, folder): file_digest(file) for file in files},
-        "inputs": {name_in_run(file, folder): file_digest(file) for file in sources},
-        "settings": settings,
+        "inputs": origin.inputs,
+        "settings": origin.settings,
         "protocol_version": PROTOCOL_VERSION,
-        "source": source_digest("stair", "answer_grader"),
-        "versions": package_versions(),
+        "source": origin.source,
+        "versions": origin.versions,
         "machine": hardware(),
         "sealed": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

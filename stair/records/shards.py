@@ -9,17 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from stair.records.files import write_json
+from stair.records.files import read_mapping, write_json
+from stair.records.keys import digest_of
 from stair.records.leases import Lease
+from stair.records.manifest import hardware
 
 T = TypeVar("T")
 
 WITHDRAWN = ".withdrawn"
 """The suffix of a withdrawn marker: some work of its shard has been lost."""
+
+_HARDWARE = "hardware"
 
 SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
 """The remedy of a seal that has withdrawn markers. `stair reproduce` starts Snakemake again by itself."""
@@ -79,10 +84,20 @@ class ShardWork:
         self._lease.check()
 
     def end(self, **facts: Any) -> None:
-        """Writes the completion marker of the shard (`RunPaths.shard`), with facts of the work."""
+        """Writes the completion marker of the shard (`RunPaths.shard`), with this machine and facts of the work."""
         marker = self.folder / f"{self.shard.name}.json"
         marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
-        write_json(marker, {"shard": self.shard.number, "of": self.shard.of, **facts})
+        write_json(marker, {"shard": self.shard.number, "of": self.shard.of, _HARDWARE: hardware(), **facts})
+
+
+def generated_on(folder: Path) -> list[dict[str, Any]]:
+    """The distinct machines in the completion markers of a work folder."""
+    machines: dict[str, dict[str, Any]] = {}
+    for marker in sorted(folder.glob("shard-*-of-*.json")):
+        with suppress(OSError, ValueError, KeyError):  # a marker counts by its name; its content is for people
+            machine = read_mapping(marker)[_HARDWARE]
+            machines[digest_of(machine)] = machine
+    return [*machines.values()]
 
 
 def withdraw_markers(folder: Path) -> None:

@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from stair.config.paths import RunPaths
+from stair.config.resolve import RESOLVED
 from stair.pipeline.driver_lease import DRIVER, forget_killed_driver, stale_locks
-from stair.records.leases import Lease, living
+from stair.records.leases import HeldError, Lease, living
+from tests.by_hand import by_hand
 
 HOLD_AND_WAIT = """
 import sys
@@ -44,6 +48,21 @@ def test_only_a_dead_drivers_lease_is_taken_away(tmp_path: Path) -> None:
     forget_killed_driver(paths)
     assert not lease.exists()
     assert not list(paths.work().iterdir()), "and nothing is left beside it"
+
+
+def test_the_configuration_of_a_living_driver_is_not_replaced(tmp_path: Path) -> None:
+    words = ("config", "--write", "--run", "tiny", "--set", f"results={tmp_path}")
+    by_hand(*words)
+    resolved = tmp_path / "tiny" / RESOLVED
+    before = resolved.read_bytes()
+    with (
+        Lease(tmp_path / "tiny" / "work", DRIVER),
+        pytest.raises(HeldError, match="is at work on driver since"),
+    ):
+        by_hand(*words, "--set", "evaluation={seed: other}")
+    assert resolved.read_bytes() == before
+    by_hand(*words, "--set", "evaluation={seed: other}")
+    assert resolved.read_bytes() != before
 
 
 def test_a_driver_that_lost_its_lease_ends(tmp_path: Path) -> None:

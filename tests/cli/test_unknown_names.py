@@ -12,9 +12,9 @@ from stair.cli.main import main
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
 from stair.pipeline import job_inputs
-from stair.pipeline.job_inputs import files_of
+from stair.pipeline.job_inputs import checked_digests, files_of
 from stair.pipeline.jobs import settings_of
-from stair.records.manifest import write_manifest
+from stair.records.manifest import Origin, write_manifest
 from tests.by_hand import listed_once
 from tests.workflow.conftest import ROOT
 
@@ -137,8 +137,8 @@ def test_a_command_by_hand_has_the_files_of_its_rule(tmp_path: Path, monkeypatch
     for file in (*files, *output):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
-    settings = settings_of(config, "seal_rollouts", model)
-    write_manifest(paths.folder, output, rule="seal_rollouts", wildcards=model, inputs=files[1:], settings=settings)
+    origin = Origin.now(checked_digests(config, paths, files[1:]), settings_of(config, "seal_rollouts", model))
+    write_manifest(paths.folder, output, rule="seal_rollouts", wildcards=model, origin=origin)
     assert files_of(config, paths, "seal_rollouts", model) == (files[1:], output)
     changed = resolve(ROOT, {"run": "tiny", "results": str(tmp_path), "rollouts": {"seed": "another"}})
     assert files_of(changed, paths, "seal_rollouts", model) == (files, output)

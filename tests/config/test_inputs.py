@@ -16,8 +16,8 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import check_environments, check_inputs
-from stair.pipeline.job_inputs import check_inputs as check_job_inputs
-from stair.records.manifest import write_manifest
+from stair.pipeline.job_inputs import checked_digests
+from stair.records.manifest import Origin, write_manifest
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -184,15 +184,15 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     config, weights = checked(), tmp_path / "one/backbones/m/model.safetensors"
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
-    write_manifest(tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, inputs=[], settings={})
-    check_job_inputs(config, RunPaths(tmp_path / "two"), [weights])
-    check_job_inputs(config, RunPaths(tmp_path / "one"), [weights])
+    write_manifest(tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, origin=Origin.now({}, {}))
+    checked_digests(config, RunPaths(tmp_path / "two"), [weights])
+    checked_digests(config, RunPaths(tmp_path / "one"), [weights])
     weights.write_bytes(b"others")
-    check_job_inputs(config, RunPaths(tmp_path / "two"), [weights])
+    checked_digests(config, RunPaths(tmp_path / "two"), [weights])
     with pytest.raises(
         ValueError, match=r"m/model\.safetensors does not match its sealed checksum; delete backbones/m"
     ):
-        check_job_inputs(config, RunPaths(tmp_path / "one"), [weights])
+        checked_digests(config, RunPaths(tmp_path / "one"), [weights])
 
 
 def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.records import worklog
 from stair.records.files import remove_leftovers
-from stair.records.manifest import write_manifest
+from stair.records.manifest import Origin, write_manifest
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard
 from stair.records.tables import write_table
@@ -70,7 +70,7 @@ def seal(study: Study, folder: Path) -> None:
     chains = sorted(fresh(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
     count = write_table(output, RESPONSES, sealed_rows(chains, folder / CONDITION))
     names = {"rule": "seal_evaluation", "wildcards": {"condition": CONDITION}}
-    write_manifest(folder, [output], **names, inputs=[], settings={"turns": 4}, responses=count)
+    write_manifest(folder, [output], **names, origin=Origin.now({}, {"turns": 4}), responses=count)
 
 
 def whole(study: Study) -> Callable[[Path], None]:

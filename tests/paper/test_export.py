@@ -15,7 +15,7 @@ from stair.paper.withheld_text import publishable
 from stair.pipeline.archive import left_out_files
 from stair.pipeline.export import export
 from stair.records.keys import file_digest
-from stair.records.manifest import read_manifest, write_manifest
+from stair.records.manifest import Origin, name_in_run, read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
 from stair.stages.data.example_texts import text_digest
@@ -59,7 +59,8 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
 
 def record(paths: RunPaths, file: Path, rule: str, wildcards: dict[str, str], inputs: list[Path]) -> None:
     """Writes the manifest of an output, as its job would."""
-    write_manifest(paths.folder, [file], rule=rule, wildcards=wildcards, inputs=inputs, settings={})
+    digests = {name_in_run(source, paths.folder): file_digest(source) for source in inputs}
+    write_manifest(paths.folder, [file], rule=rule, wildcards=wildcards, origin=Origin.now(digests, {}))
 
 
 def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
@@ -95,7 +96,7 @@ def test_withheld_training_problems_leave_their_counts(run: tuple[Config, RunPat
     for file in pool:
         file.write_text(SECRET)
     wildcards = {"model": MODEL}
-    write_manifest(paths.folder, pool, rule="training_pool", wildcards=wildcards, inputs=[], settings={})
+    write_manifest(paths.folder, pool, rule="training_pool", wildcards=wildcards, origin=Origin.now({}, {}))
     for number, name in enumerate(("first", "second")):
         export(config, paths, out := tmp_path / name)
         assert (out / pool[1].relative_to(paths.folder)).is_file()

@@ -14,6 +14,7 @@ from stair.records.manifest import (
     Difference,
     Kind,
     Manifest,
+    Origin,
     differences,
     manifest_files,
     manifest_path,
@@ -40,14 +41,13 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def manifest(folder: Path) -> Manifest:
     outside = (folder / "../outside/model").resolve()
-    inputs = [folder / "raw/set.jsonl", outside, folder / "work/rollouts/m/shard-0-of-1.json", folder / "raw/set.jsonl"]
+    inputs = {"raw/set.jsonl": file_digest(folder / "raw/set.jsonl"), str(outside): file_digest(outside)}
     path = write_manifest(
         folder,
         [folder / "data/a.csv", folder / "data/b.csv"],
         rule="seal_rollouts",
         wildcards={"model": "m"},
-        inputs=inputs,
-        settings=SETTINGS,
+        origin=Origin.now(inputs, SETTINGS),
         rows=2,
     )
     assert path == manifest_path(folder / "data/a.csv") == folder / "data/a.csv.manifest.json"
@@ -78,7 +78,7 @@ def test_a_folders_manifest_lists_its_files(folder: Path) -> None:
     (controller / "a.csv").write_text("a")
     (controller / "sub" / "b.csv").write_text("b")
     for _ in range(2):  # its own file is never among them
-        path = write_manifest(folder, [controller], rule="train_controller", wildcards={}, inputs=[], settings={})
+        path = write_manifest(folder, [controller], rule="train_controller", wildcards={}, origin=Origin.now({}, {}))
         assert path == controller / "manifest.json"
         assert list(read_manifest(path).files) == ["controllers/m/stair/a.csv", "controllers/m/stair/sub/b.csv"]
 
@@ -87,7 +87,7 @@ def test_the_missing_responses_of_an_output(folder: Path) -> None:
     output, gap = folder / "data/a.csv", {"sample": 0, "reason": "out of memory"}
     assert missing_responses(output) == []
     for gaps, note in (([], ""), ([gap], "1 response is missing; "), ([gap, gap], "2 responses are missing; ")):
-        path = write_manifest(folder, [output], rule="r", wildcards={}, inputs=[], settings={}, missing=gaps)
+        path = write_manifest(folder, [output], rule="r", wildcards={}, origin=Origin.now({}, {}), missing=gaps)
         assert missing_responses(output) == gaps
         assert read_manifest(path).missing_note.startswith(note) and bool(note) == bool(
             read_manifest(path).missing_note

@@ -8,14 +8,16 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from stair.pipeline.driver_lease import DRIVER
-from stair.records.leases import Lease
+from stair.config.paths import RUN
+from stair.pipeline.job_list import list_jobs
+from stair.pipeline.outputs import snakemake_records
 from stair.records.seeds import seed_of
 from stair.records.start_command import config_words
 from tests.listed import listed
@@ -182,29 +184,67 @@ def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_
     assert rollouts.read_bytes() == before and contents(work, "log/*.log") == logs
 
 
-def test_a_touched_model_file_runs_nothing_and_a_changed_one_all_that_uses_the_model(tmp_path: Path) -> None:
-    """The weights are too large for Snakemake to compare them by content."""
-    shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", tmp_path / "model")
+def test_a_touched_or_moved_model_runs_nothing_and_a_changed_one_all_that_uses_the_model(tmp_path: Path) -> None:
+    project, moved = tmp_path / "project", tmp_path / "moved"
+    shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", project / "model")
     words = (f"models={{{MODEL}: {{tiny: null, path: model}}}}",)
-    snakemake(tmp_path, "preflight", config=words)
-    for file in (tmp_path / "model").iterdir():
+    snakemake(project, "preflight", config=words)
+    make_older_the_later_it_was_made(project)
+    assert planned(project, "preflight", config=words) == set()
+    project.rename(moved)
+    for file in (moved / "model").iterdir():
         file.touch()
-    assert planned(tmp_path, "preflight", config=words) == set()
-    with open(tmp_path / "model" / "model.safetensors", "ab") as file:
+    assert planned(moved, "preflight", config=words) == set()
+    done = run_in(moved, "stair", "verify", "--json", "--run", "results/smoke", check=False)
+    states = {output["file"]: output["state"] for output in map(json.loads, done.stdout.splitlines())}
+    assert states[f"preflight/{MODEL}.json"] == "ok"
+    with open(moved / "model" / "model.safetensors", "ab") as file:
         file.write(b"\0")
     checked = {"preflight_model", *names("preflight_limits", "training_pool", "math500")}
-    assert planned(tmp_path, "preflight", config=words) == checked
+    assert planned(moved, "preflight", config=words) == checked
 
 
-def test_a_dry_run_puts_times_in_order_unless_a_driver_lives(copied_run: Path) -> None:
+def make_older_the_later_it_was_made(folder: Path) -> None:
+    """Gives files new times in the opposite order: every input is newer than its outputs."""
+    files = sorted((file for file in folder.rglob("*") if file.is_file()), key=lambda file: file.stat().st_mtime_ns)
+    now = time.time_ns()
+    for number, file in enumerate(files):
+        os.utime(file, ns=(now - number * 10**6,) * 2)
+
+
+def test_a_copy_with_new_times_has_nothing_to_do_and_no_command_that_reads_changes_a_file(copied_run: Path) -> None:
     results = copied_run / "results" / "smoke"
-    (results / "rollouts" / f"{MODEL}.parquet").touch()
-    times = {path: path.stat().st_mtime_ns for path in results.rglob("*.parquet")}
-    with Lease(results / "work", DRIVER):
-        planned(copied_run)
-        assert {path: path.stat().st_mtime_ns for path in times} == times
+    make_older_the_later_it_was_made(copied_run)
+    own = results / ".snakemake"  # Snakemake's: locks, logs and its inventory, beside the records of jobs
+    files = [file for file in results.rglob("*") if file.is_file()]
+    kept = [file for file in files if not file.is_relative_to(own) or file.is_relative_to(own / "metadata")]
+    before = {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in kept}
     assert planned(copied_run) == set()
-    assert {path: path.stat().st_mtime_ns for path in times} != times
+    assert ", 0 running, 0 to come" in run_in(copied_run, "stair", "status", "--run", "results/smoke").stdout
+    assert " 0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
+    list_jobs(ROOT, {"run": str(SMOKE)}, fresh=True)
+    assert {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in kept} == before
+
+
+def test_a_damaged_record_of_snakemake_is_named_by_a_dry_run_and_removed_by_a_start(copied_run: Path) -> None:
+    records = dict(map(reversed, snakemake_records(copied_run / "results" / "smoke")))
+    record = records["checks.csv"]
+    record.write_bytes(b"\xff")
+    said = snakemake(copied_run, "--dry-run", check=False).stderr
+    assert f"{record} is Snakemake's record of checks.csv, which is damaged" in said and "delete it, or start" in said
+    assert record.read_bytes() == b"\xff"
+    snakemake(copied_run, "check")
+    assert not record.exists()
+
+
+def test_a_job_on_a_cluster_has_the_configuration_of_its_driver(copied_run: Path) -> None:
+    """The overlay cannot be used any more, when the job starts."""
+    (overlay := copied_run / "smoke.yaml").write_text("unknown: true\n")
+    config, folder = ("--config", f"run={overlay}"), {RUN: str(copied_run / "results" / "smoke")}
+    words = ("snakemake", "--snakefile", str(ROOT / "Snakefile"), "--dry-run")
+    assert "unknown" in run_in(copied_run, *words, *config, check=False).stderr
+    job = (*words, "--mode", "remote", "--force", "checks.csv")
+    assert jobs_of(run_in(copied_run, *job, *config, more=folder)).keys() == {"check"}
 
 
 def test_a_results_folder_of_any_name_works(tmp_path: Path) -> None:

@@ -423,15 +423,19 @@ def test_a_damaged_output(whole: Path, project: Path) -> None:
 
 
 def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
-    """All files are newer than they were, inputs newer than their outputs, and Snakemake has no record of its jobs."""
+    """Inputs are newer than their outputs; then Snakemake has no record of its jobs."""
     results_folder = project / "results/smoke"
-    shutil.rmtree(results_folder / ".snakemake")
-    for path in (results_folder / "sessions").rglob("*.parquet"):
+    times = {path: path.stat().st_mtime_ns for path in (results_folder / "sessions").rglob("*.parquet")}
+    for path in times:
         path.touch()
     dry = ("snakemake", "-n", "--config", "run=smoke.yaml")
     assert jobs_of(run_in(project, *dry)) == {}
     COPIED(project)
     assert results(project) == results(whole)
+    for path, modified in times.items():
+        os.utime(path, ns=(modified, modified))
+    shutil.rmtree(results_folder / ".snakemake")
+    assert jobs_of(run_in(project, *dry)) == {}
     changed = ("stair", "reproduce", "--run", "smoke.yaml", "--set", "evaluation={seed: other}")
     done = run_in(project, *changed, check=False)
     assert done.returncode == 2

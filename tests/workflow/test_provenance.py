@@ -13,8 +13,10 @@ from stair.config.resolve import load_run
 from stair.pipeline.planning.calibration import measured_seconds
 from stair.pipeline.provenance import provenance
 from stair.pipeline.run import Run
+from stair.records import shards
 from stair.records.keys import digest_of, file_digest
-from stair.records.manifest import manifest_files, package_versions, with_checksum
+from stair.records.manifest import hardware, manifest_files, package_versions, with_checksum
+from tests.sealed import seal
 from tests.workflow.conftest import run_in
 
 MODEL = "qwen3-4b-instruct"
@@ -50,6 +52,26 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96 + 5 * 32
     assert told["costs"]["rules"]["backbone"]["seconds"] > 0
     assert list(told["devices"]) == ["cpu"]
+
+
+def test_hardware_is_that_of_the_shards_and_not_of_the_seal(
+    finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = finished_run / "results" / "smoke"
+    for name in (f"rollouts/{MODEL}", f"responses/{MODEL}/math500/native", f"replay/{MODEL}/cells"):
+        assert json.loads((folder / f"{name}.parquet.manifest.json").read_text())["generated_on"] == [hardware()]
+
+    paths, output = RunPaths(tmp_path), tmp_path / "rollouts" / "m.parquet"
+    nodes = [{"processor": "of the first node"}, {"processor": "of the second"}]
+    for number in range(3):
+        monkeypatch.setattr(shards, "hardware", lambda node=nodes[number % 2]: node)
+        with shards.ShardWork(paths.work("rollouts", "m"), shards.Shard(number, 3)) as job:
+            job.end(responses=1)
+    output.parent.mkdir()
+    output.write_text("rows")
+    seal(paths, "seal_rollouts", output, generated_on=shards.generated_on(paths.work("rollouts", "m")))
+    hardware_of_run = provenance(load_run(folder), paths)["hardware"]
+    assert hardware_of_run == [{"outputs": 1, "machine": node} for node in nodes]
 
 
 def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:

@@ -1,7 +1,10 @@
 # Weights and data sets from the hub, on the machine that drives the workflow. No other rule uses the network.
+from stair.config.paths import input_name
 from stair.models.hub.sources import hub_sources
 
-HUB = list(dict.fromkeys(str(source.mark) for source in hub_sources(cfg, paths)))
+HUB = list(
+    dict.fromkeys(str(input_name(source.mark)) for source in hub_sources(cfg, paths))
+)
 NOT_FETCHED = [mark for mark in HUB if not Path(mark).exists()]
 
 

@@ -4,8 +4,7 @@ rule preflight:
         inputs.target("preflight"),
 
 
-# Its output contains the digest of the model's files, and is the model of all generating rules. Before the graph is built, the
-# times of touched files with the same content are put in order (stair/pipeline/times.py).
+# Its output contains the digest of the model's files, and is the model of all generating rules.
 rule preflight_model:
     input:
         model=inputs.weights,

@@ -12,11 +12,11 @@ from stair.config.replay_analysis import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
 from stair.records import interruption
 from stair.records.files import bytes_text, remove_leftovers
-from stair.records.manifest import MEASURED, name_in_run
+from stair.records.manifest import GENERATED_ON, MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
+from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, generated_on, withdraw_markers
 from stair.records.tables import rows_as, write_table
 from stair.stages.replay.design.crossed import Batch, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows
@@ -167,6 +167,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "cells": count,
         "states_bytes": size,
         MEASURED: measured,
+        GENERATED_ON: generated_on(study.work_folder),
     }
 
 
