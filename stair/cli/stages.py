@@ -24,6 +24,7 @@ from stair.cli.options import (
     ThreadsOption,
 )
 from stair.cli.warm import SOCKET
+from stair.config.paths import START
 
 commands = typer.Typer()
 
@@ -239,18 +240,24 @@ def train(
     set_threads(threads)
     from stair.records.gpus import own_gpus
     from stair.records.leases import Lease
+    from stair.records.manifest import manifest_path
     from stair.stages.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
-    if settings.training.workers > 1 and "WORLD_SIZE" not in os.environ:
-        _become_workers(settings.training.workers)
-    # Workers of one training share a machine's GPUs among themselves.
-    gpus = 0 if "WORLD_SIZE" in os.environ else settings.gpus_for("transformers")
+    outputs = [paths.controller(model, controller)]
+    if START not in os.environ and manifest_path(outputs[0]).is_file():
+        print(f"{outputs[0]} is already trained; to train it again, delete this folder first")
+        return
+    count, gpus = settings.training.workers, settings.gpus_for("transformers")
+    if "WORLD_SIZE" in os.environ:
+        gpus = 0  # torchrun holds the GPUs of all its workers
+    elif count > 1:
+        with own_gpus(count * gpus):
+            _become_workers(count)
     with own_gpus(gpus), Workers.joined(local_device(settings.transformers.device)) as workers:
         known = settings.controllers.get(controller)  # `open_job` refuses an unknown one
         rule = _TRAINING_RULES[known.kind] if known else "train_controller"
         job = open_job(run, rule, inputs, model=model, controller=controller)
-        outputs = [job.paths.controller(model, controller)]
         if workers.any(workers.first and job.copied(outputs)):
             return
         from stair.stages.training import stage
@@ -262,7 +269,7 @@ def train(
 
 
 def _become_workers(count: int) -> None:
-    """Replaces this process by workers of the same command, which find each other, each with a GPU of its own."""
+    """Replaces this process by workers of the same command, each on one of its GPUs."""
     os.environ.pop(SOCKET, None)  # the warm process would run them as one
     launcher = ["torchrun", "--standalone", "--no-python", "--nproc-per-node", str(count), "--"]
     os.execvp("torchrun", [*launcher, "stair", *sys.argv[1:]])

@@ -21,11 +21,12 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.cli.warm import warm_process
-from stair.config.paths import RunPaths
+from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.models.load import load_model
+from stair.records.gpus import VISIBLE, own_gpus
 from stair.stages.training import stage
 from stair.stages.training.workers import Workers
 from tests.sealed import seal
@@ -221,6 +222,42 @@ def interrupted(paths: RunPaths, controller: str, number: int) -> tuple[int, str
         time.sleep(0.002)
     child.send_signal(number)
     return child.wait(60), child.communicate()[0]
+
+
+def test_several_workers_hold_a_gpu_each(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command has their locks when it becomes torchrun, so no other job uses these GPUs."""
+    from stair.cli.main import app
+
+    class Becomes(BaseException):
+        pass
+
+    def become(program: str, words: list[str]) -> None:
+        mine = os.environ[VISIBLE]
+        os.environ[VISIBLE] = ",".join(names)
+        with own_gpus(1) as left:  # as another job of this machine
+            raise Becomes(words[words.index("--nproc-per-node") + 1], mine, *left)
+
+    names = [f"{name}-{os.getpid()}" for name in "abc"]
+    monkeypatch.setenv(VISIBLE, ",".join(names))
+    monkeypatch.setattr(os, "execvp", become)
+    monkeypatch.delenv(START, raising=False)
+    paths = make(tmp_path, {"training": {"workers": 2}, "transformers": {"device": "cuda"}})
+    with pytest.raises(Becomes) as became:
+        app(["train", "--run", str(paths.folder), "--model", MODEL, "--controller", "stair"], standalone_mode=False)
+    assert became.value.args == ("2", ",".join(names[:2]), names[2])
+
+
+def test_a_finished_controller_is_not_trained_again(
+    trained: RunPaths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stair.cli.main import app
+
+    monkeypatch.delenv(START, raising=False)
+    folder = trained.controller(MODEL, "stair")
+    before = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    app(["train", "--run", str(trained.folder), "--model", MODEL, "--controller", "stair"], standalone_mode=False)
+    assert capsys.readouterr().out == f"{folder} is already trained; to train it again, delete this folder first\n"
+    assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == before
 
 
 @pytest.mark.faults
