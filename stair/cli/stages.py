@@ -244,9 +244,9 @@ def train(
     from stair.stages.training.workers import Workers, local_device
 
     settings, paths = open_run(run)
-    outputs = [paths.controller(model, controller)]
-    if START not in os.environ and manifest_path(outputs[0]).is_file():
-        print(f"{outputs[0]} is already trained; to train it again, delete this folder first")
+    folder = paths.controller(model, controller)
+    if START not in os.environ and manifest_path(folder).is_file():
+        print(f"{folder} is already trained; to train it again, delete this folder first")
         return
     count, gpus = settings.training.workers, settings.gpus_for("transformers")
     if "WORLD_SIZE" in os.environ:
@@ -258,6 +258,7 @@ def train(
         known = settings.controllers.get(controller)  # `open_job` refuses an unknown one
         rule = _TRAINING_RULES[known.kind] if known else "train_controller"
         job = open_job(run, rule, inputs, model=model, controller=controller)
+        outputs = [job.paths.controller(model, controller)]
         if workers.any(workers.first and job.copied(outputs)):
             return
         from stair.stages.training import stage
