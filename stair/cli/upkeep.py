@@ -76,11 +76,11 @@ def provenance(inputs: InputsArgument = None, run: JobRunOption = Path()) -> Non
     Reads the manifests and the row counts of generated tables. Writes provenance.json.
     """
     from stair.pipeline.provenance import provenance as collect
-    from stair.records.files import write_json
+    from stair.records.files import write_json_if_changed
 
     job = open_job(run, "provenance", inputs)
     content = collect(job.config, job.paths)
-    write_json(job.paths.provenance, content)
+    write_json_if_changed(job.paths.provenance, content)
     job.record([job.paths.provenance])
     generated = content["costs"]["generated"]["all"]
     seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())

@@ -24,6 +24,9 @@ from stair.records.manifest import COPIED_FROM, Manifest
 _OWN = ("provenance.json", "report.html")
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
 
+_LATER = "report"
+"""The rule whose seconds are left out: it runs after this one, so a second summary would differ from the first."""
+
 _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 """The rules that write tables of generated rows."""
 
@@ -137,6 +140,7 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
             "earlier_seconds": round(cost.earlier_seconds, 1),
         }
         for cost in costs
+        if cost.rule != _LATER
     }
 
 
