@@ -10,7 +10,7 @@ import pytest
 
 from tests.workflow.conftest import ROOT
 
-ODD = "../it's \"my\" run $HOME.yaml"
+ODD = '../it\'s "my" run $HOME.yaml'
 
 
 def words(*arguments: str) -> list[str]:
