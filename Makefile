@@ -1,7 +1,7 @@
-# make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name for another, GO=1 to start an expensive one)
+# make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name or overlay for another, GO=1 to start an expensive one)
 #                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
-# make paper       the paper's tables and figures of a finished run in one PDF (RUN=name; needs pdfLaTeX)
-# make archive     what a finished run's tables and figures are made from, in one file (RUN=name, OUT=file)
+# make paper       the paper's tables and figures of a finished run in one PDF (RUN=name, overlay or folder; needs pdfLaTeX)
+# make archive     what a finished run's tables and figures are made from, in one file (RUN=name, overlay or folder; OUT=file)
 # make from-archive FILE=file   makes every table and figure of an archive again, without a model or the network
 # make test        the test suite
 # make test-workflow     whole small runs: the graph, changes, reuse, verification
@@ -23,8 +23,10 @@ export TORCH_INDEX ?=
 export FLASH_ATTN_WHEEL ?=
 export CAUSAL_CONV1D_WHEEL ?=
 
-# The run's folder; RUN may be the path of an overlay.
-NAME = $(patsubst %.yml,%,$(patsubst %.yaml,%,$(notdir $(RUN))))
+# One word for the shell, whatever it contains.
+quoted = '$(subst ','\'',$(1))'
+# Empty if a switch such as GO is 0, no or false.
+on = $(filter-out 0 no No NO false False FALSE,$(1))
 
 VENV := .venv
 # The device of the pipeline's environment: DEVICE of `make env`, else the one that it was built for.
@@ -40,7 +42,7 @@ help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
 
 $(READY):
-	@PYTHON=$(PYTHON) DEVICE=$(ENV_DEVICE) envs/pipeline.sh
+	@PYTHON=$(call quoted,$(PYTHON)) DEVICE=$(ENV_DEVICE) envs/pipeline.sh
 	@rm -f $(VENV)/.ready-*
 	@echo $(ENV_DEVICE) > $(VENV)/.device
 	@touch $@
@@ -53,7 +55,7 @@ GPU_DEVICE := $(or $(DEVICE),cuda)
 DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
 SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
 .venv-sglang-%/$(SGLANG_READY):
-	@PYTHON=$(PYTHON) DEVICE=$* FOLDER=.venv-sglang-$* envs/sglang.sh
+	@PYTHON=$(call quoted,$(PYTHON)) DEVICE=$* FOLDER=.venv-sglang-$* envs/sglang.sh
 	@rm -f .venv-sglang-$*/.ready-*
 	@touch $@
 
@@ -69,24 +71,24 @@ $(TEST_READY): $(READY)
 # The run's configuration names the device of the server's environment.
 reproduce: $(READY)
 ifeq ($(ENGINE),sglang)
-	@device=$$($(VENV)/bin/stair config --run $(RUN) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
+	@device=$$($(VENV)/bin/stair config --run $(call quoted,$(RUN)) --key sglang.device) && $(MAKE) --no-print-directory sglang-env DEVICE=$$device
 endif
-	@$(VENV)/bin/stair reproduce --run $(RUN) $(if $(GO),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
+	@$(VENV)/bin/stair reproduce --run $(call quoted,$(RUN)) $(if $(call on,$(GO)),--go) $(if $(ENGINE),--set 'rollouts={engine: $(ENGINE)}')
 
 paper: $(READY)
-	@$(VENV)/bin/stair paper --run results/$(NAME)
+	@$(VENV)/bin/stair paper --run $(call quoted,$(RUN))
 
 archive: $(READY)
-	@$(VENV)/bin/stair export --run results/$(NAME) --out $(or $(OUT),results/$(NAME).tar.gz)
+	@$(VENV)/bin/stair export --run $(call quoted,$(RUN)) $(if $(OUT),--out $(call quoted,$(OUT)))
 
 # The archive names its run; RUN names the overlay where that is a file of the user.
 from-archive: $(READY)
 	$(if $(FILE),,$(error name the archive: make from-archive FILE=...))
-	@$(VENV)/bin/stair from-archive "$(FILE)" $(if $(findstring command,$(origin RUN)),--run $(RUN))
+	@$(VENV)/bin/stair from-archive $(call quoted,$(FILE)) $(if $(findstring command,$(origin RUN)),--run $(call quoted,$(RUN)))
 
 tiny-backbones: $(READY)
 	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones
-	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(WRITE),--write)
+	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(call on,$(WRITE)),--write)
 
 # A worker runs whole files, so that each makes its fixtures once. In the order of the names, small files
 # come last, and the workers end together.
@@ -109,9 +111,9 @@ test-slurm: $(READY)
 # Builds no environment, because a machine with a GPU has its own torch. DEVICE=cpu runs small shapes. A missing GPU is an
 # error, whatever nvidia-smi reports.
 gpu:
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: %s is Python %s, expected 3.11 or later; name another \
+	@$(call quoted,$(PYTHON)) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: %s is Python %s, expected 3.11 or later; name another \
 	interpreter with PYTHON=" % (sys.executable, sys.version.split()[0]))'
-	@$(PYTHON) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out "$(OUT)") $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(PARTS),--only $(PARTS))
+	@$(call quoted,$(PYTHON)) -m benchmarks.gpu --device "$(GPU_DEVICE)" $(if $(OUT),--out $(call quoted,$(OUT))) $(if $(MINUTES),--minutes "$(MINUTES)") $(if $(PARTS),--only $(PARTS))
 
 # In the order of the names, the tests that run for minutes come first.
 test-faults: $(READY)

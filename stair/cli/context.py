@@ -11,11 +11,20 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.resolve import load_run
+from stair.config.resolve import load_run, resolve
+from stair.config.root import project_root
 from stair.records.interruption import EXIT_AGAIN
 
 DRIVEN_BY = "STAIR_DRIVER"
 """Environment: `host:process` of the command that drives the workflow on this machine."""
+
+
+def run_folder(run: Path) -> Path:
+    """The folder of a run that is named by its folder, its overlay or its name. Raises ConfigError for an unknown name."""
+    overlay, name = run.suffix in (".yaml", ".yml"), len(run.parts) == 1
+    if not overlay and (not name or run.exists()):
+        return run
+    return RunPaths.of(resolve(project_root(), {"run": str(run)})).folder
 
 
 def open_run(folder: Path) -> tuple[Config, RunPaths]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stair.cli.reproduce import reproduce
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, anchored
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
 from stair.config.root import project_root
 from stair.pipeline.archive import ARCHIVED, COMPARED, MADE_AGAIN
@@ -28,7 +28,8 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
     """
     root = project_root()
     # The results' folder has room for a run.
-    with opened(archive, Path("results")) as folder:
+    results = anchored(resolve(root, {} if run is None else {"run": run}).results)
+    with opened(archive, results) as folder:
         archived = _run_of(folder, archive)
         name = run or archived
         config = resolve(root, {"run": name})

@@ -108,11 +108,15 @@ def _by_hand(rule: str) -> Callable[..., None]:
 
     def command(run: Path, threads: int, **wildcards: Any) -> None:
         from stair.pipeline.job_inputs import check_names, files_of
+        from stair.records.manifest import manifest_path
 
         config, paths = load_run(run), RunPaths(run)
         given = {name: str(value) for name, value in wildcards.items()}
         names = names_of(rule, given)
         check_names(config, rule, names)
+        if row.stage == "training" and manifest_path(folder := paths.controller(**names)).is_file():
+            print(f"{folder} is already trained; to train it again, delete this folder first")
+            return
         run_job(config, paths, rule, given, *files_of(config, paths, rule, names), threads)
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]

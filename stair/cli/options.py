@@ -7,12 +7,20 @@ from typing import Annotated
 
 import typer
 
+from stair.cli.context import run_folder
+
 JobRunOption = Annotated[
     Path,
     typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER", show_default=False),
 ]
 """Of a stage's command: Snakemake runs it in the run's folder."""
-RunOption = Annotated[Path, typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER")]
+RunOption = Annotated[
+    Path,
+    typer.Option(
+        "--run", help="The run's name, overlay or folder, for example results/tiny.", metavar="RUN", callback=run_folder
+    ),
+]
+"""Of a command that reads a run. The command gets the run's folder."""
 RunNameOption = Annotated[str, typer.Option("--run", help="A run of workflow/runs, or the path of an overlay.")]
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")

@@ -74,8 +74,12 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 def export(
     run: RunOption,
     out: Annotated[
-        Path, typer.Option(help="A new folder, or an archive: a name that ends with .tar.gz.", metavar="PATH")
-    ],
+        Path | None,
+        typer.Option(
+            help="A new folder, or a file whose name ends with .tar.gz (default: RUN.tar.gz beside the run's folder).",
+            metavar="PATH",
+        ),
+    ] = None,
 ) -> None:
     """Write a copy of a run for publication: scored rows, controllers, statistics, tables, figures, manifests.
 
@@ -89,6 +93,7 @@ def export(
     from stair.records.start_command import start_command
 
     settings, paths = open_run(run)
+    out = out or paths.folder.parent / f"{settings.run}.tar.gz"
     if unsound := [output for output in verify(settings, paths).outputs if output.state != "ok"]:
         name, state, reason = unsound[0].name, unsound[0].state, unsound[0].reasons[0]
         more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""

@@ -58,11 +58,12 @@ _FIGURES = {
 
 
 def figure_caption(name: str, labels: Labels) -> str:
-    """A figure's caption, as plain text with `--` for a dash."""
+    """A figure's caption, as plain text with `--` for a dash. Raises ValueError for a figure without one."""
     if name in _FIGURES:
         return _FIGURES[name]
     if name.startswith(TRAINING_FIGURE):
         model = labels.model(name.removeprefix(TRAINING_FIGURE))
         return f"Training curves of {model}. Pale lines: each update; strong lines: their running mean."
-    assert name.startswith(BANK_COST_FIGURE), name
+    if not name.startswith(BANK_COST_FIGURE):
+        raise ValueError(f"the figure {name} has no caption; add one to _FIGURES in stair/paper/paper_order.py")
     return f"Prefill time and memory of {labels.model(name.removeprefix(BANK_COST_FIGURE))} against bank length."

@@ -19,6 +19,8 @@ from stair.pipeline.slurm_queue import slurm_queue
 from stair.records.slurm import SlurmError, slurm_output
 
 _LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 600.0
+"""How long Slurm may take to end cancelled jobs: its own KillWait is 30 s by default, sites set minutes."""
 
 
 def profile_folder(project: Path, profile: str) -> Path:
@@ -77,7 +79,10 @@ class Cluster:
             slurm_output("scancel", "--quiet", *jobs)  # quiet about a job that has ended meanwhile
 
     def end_jobs_of_killed_driver(self, left: Collection[str]) -> None:
-        """Cancels the jobs that a killed driver left, and waits until none of them can write any more."""
+        """Cancels the jobs that a killed driver left, and waits until none of them can write any more.
+
+        Raises SlurmError if one has not ended after ten minutes.
+        """
         if not left:
             return
         self.cancel(left)
@@ -86,5 +91,12 @@ class Cluster:
             "finished work, and the rest is submitted again",
             file=sys.stderr,
         )
-        while any(job in left for job in self.jobs()):
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while still := [job for job in self.jobs() if job in left]:
+            if time.monotonic() > deadline:
+                raise SlurmError(
+                    f"Slurm has not ended cancelled jobs of an earlier start within {_PATIENCE_SECONDS / 60:.0f} minutes; "
+                    f"see squeue --jobs {','.join(still)} (a job on a dead node ends when an administrator sets the node down), "
+                    "then start again"
+                )
             time.sleep(_LOOK_SECONDS)

@@ -213,7 +213,9 @@ class LogHandler(LogHandlerBase):
             done += weight.get(rule, 0.0) * (job.done / job.total if job.total else 0.0)
         elapsed = time.time() - self._started
         share = f"{done / total:4.0%}" if total else "100%"
-        return f"{share} after {duration(elapsed)}, about {duration(seconds_left(done, total, elapsed))} left"
+        # Without expected seconds, jobs of a second and of a day count alike.
+        left = f"about {duration(seconds_left(done, total, elapsed))} left" if expected else "time left unknown"
+        return f"{share} after {duration(elapsed)}, {left}"
 
     def _view(self) -> Group:
         running = self._running()

@@ -18,13 +18,16 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.pipeline import budget
 from stair.pipeline.outputs import read_outputs
-from stair.records.files import write_json
+from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.manifest import COPIED_FROM, GENERATED_ON, Manifest
 from stair.records.progress import duration
 
 _OWN = ("provenance.json", "report.html")
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
+
+_LATER = "report"
+"""The rule whose seconds are left out: it runs after this one, so a second summary would differ from the first."""
 
 _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 """The rules that write tables of generated rows."""
@@ -33,7 +36,7 @@ _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 def write_provenance(config: Config, paths: RunPaths) -> None:
     """Summarises a run in provenance.json: versions, hardware, seeds, revisions, costs, every output with its checksum."""
     content = provenance(config, paths)
-    write_json(paths.provenance, content)
+    write_json_if_changed(paths.provenance, content)
     generated = content["costs"]["generated"]["all"]
     seconds = sum(rule["seconds"] for rule in content["costs"]["rules"].values())
     print(
@@ -156,6 +159,7 @@ def _rules(paths: RunPaths) -> dict[str, Any]:
             "earlier_seconds": round(cost.earlier_seconds, 1),
         }
         for cost in costs
+        if cost.rule != _LATER
     }
 
 

@@ -32,8 +32,8 @@ from stair.records.start_command import started_with
 if TYPE_CHECKING:
     from rich.table import Table
 
-State = Literal["waiting", "pending", "running", "quiet", "failed", "done"]
-STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "quiet", "waiting")
+State = Literal["waiting", "pending", "running", "stopped", "quiet", "failed", "done"]
+STATES: tuple[State, ...] = ("done", "running", "pending", "failed", "stopped", "quiet", "waiting")
 
 QUIET_SECONDS = 120.0
 """A job without an update for so long counts as quiet: it ended early, or its machine is gone."""
@@ -164,8 +164,10 @@ def job_states(
             job = replace(Job(name, "done"), done=job.total, total=job.total, unit=job.unit, seconds=job.seconds)
         elif (entry := journal.get(name)) is not None:
             # Its last progress may be of some seconds ago.
-            failed = entry.event == "failed" and job_of(paths, rule, name, now, since=entry.time).state == "waiting"
-            if failed or job.state not in ("running", "done"):
+            ended = (
+                entry.event in ("failed", "stopped") and job_of(paths, rule, name, now, entry.time).state == "waiting"
+            )
+            if ended or _left(entry, driven) or job.state not in ("running", "done"):
                 job = _by_journal(job, entry, queue or {}, driven)
         states.append(job)
     return states
@@ -190,8 +192,15 @@ def job_of(paths: RunPaths, rule: str, name: str, now: float, since: float = 0.0
     )
 
 
+def _left(entry: Entry, driven: bool) -> bool:
+    """Whether a job was started on the machine of a driver that is gone, and so is gone too."""
+    return entry.event == "started" and not entry.slurm and not driven
+
+
 def _by_journal(job: Job, entry: Entry, queue: Queue, driven: bool) -> Job:
-    """The state of a job that failed or has no fresh progress, by the driver's last entry and Slurm's queue."""
+    """The state of a job that has ended or has no fresh progress, by the driver's last entry and Slurm's queue."""
+    if entry.event == "stopped" or _left(entry, driven):
+        return Job(job.name, "stopped", job.done, job.total, job.unit, seconds=job.seconds)
     if entry.event == "failed":
         log, tail = entry.logs[0] if entry.logs else "", tuple(entry.tail)
         ended = replace(job, state="failed", tokens_per_s=None, running=None, seconds_left=None, note="")
@@ -249,7 +258,7 @@ def table(jobs: list[Job]) -> Table:
     for title in ("job", "state", "done", "running", "tokens/s", "left"):
         table.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
     for job in jobs:
-        if job.state in ("running", "pending", "quiet"):
+        if job.state in ("running", "pending", "stopped", "quiet"):
             details = " ".join(part for part in (job.slurm.partition(" ")[0], job.reason) if part)
             table.add_row(
                 job.name,
@@ -266,7 +275,7 @@ def totals(jobs: list[Job]) -> str:
     sums = as_json(jobs)
     count = sums["counts"]
     parts = [f"{count['done']} of {len(jobs)} jobs done", f"{count['running']} running"]
-    parts += [f"{count[state]} {state}" for state in ("pending", "failed") if count[state]]
+    parts += [f"{count[state]} {state}" for state in ("pending", "failed", "stopped") if count[state]]
     parts.append(f"{count['waiting']} to come")
     if count["quiet"]:
         parts.append(f"{count['quiet']} without news for {duration(QUIET_SECONDS)} or more")

@@ -101,14 +101,21 @@ def remove_leftovers(folder: Path, *, deep: bool = True) -> None:
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, removed at the end unless the body has renamed it. Removes those of killed processes first."""
+    """A new folder beside `path`, removed at the end unless the body has renamed it. Removes those of killed processes first.
+
+    Also removes the folders above it that it has made, if they are empty.
+    """
     remove_leftovers(path.parent, deep=False)
     folder = partial_path(path)
+    made = [parent for parent in folder.parents if not parent.exists()]
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # one has other files
+            for parent in made:
+                parent.rmdir()
 
 
 def existing_folder(folder: Path) -> Path:

@@ -1,20 +1,20 @@
 """The GPUs of a job: Snakemake counts the resource `gpu`, but does not assign GPUs to jobs.
 
 A choice of the scheduler or the user (CUDA_VISIBLE_DEVICES names no more GPUs than the job needs) applies. Otherwise a job
-uses GPUs whose lock is free. Each GPU has a file locked by flock, which the kernel releases however the job ends.
+uses GPUs whose lock is free. A GPU's lock is a socket bound to an abstract name: one for all users of the machine, without a
+file, and the kernel releases it however the job ends.
 """
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
+import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 _WAIT_SECONDS = 1.0
@@ -33,13 +33,14 @@ def visible_gpus() -> list[str]:
 def own_gpus(count: int) -> Iterator[list[str]]:
     """Restricts CUDA in this process and its children to `count` GPUs that no other job of the project uses; yields their names.
 
-    Waits, with a message, while too few are free. Has no effect if at most `count` are visible. Enter it before CUDA is used.
+    Waits, with a message, while too few are free. Has no effect if CUDA_VISIBLE_DEVICES names at most `count`. A program that
+    replaces this process (`os.exec`) keeps the GPUs. Enter it before CUDA is used.
     """
-    names = visible_gpus()
-    if count < 1 or len(names) <= count:
+    names, before = visible_gpus(), os.environ.get(VISIBLE)
+    if count < 1 or not names or (before is not None and len(names) <= count):
         yield names
         return
-    before = os.environ.get(VISIBLE)
+    count = min(count, len(names))
     with ExitStack() as held:
         mine = _lock(names, count, held)
         os.environ[VISIBLE] = ",".join(mine)
@@ -54,15 +55,12 @@ def own_gpus(count: int) -> Iterator[list[str]]:
 
 def _lock(names: list[str], count: int, held: ExitStack) -> list[str]:
     """Locks `count` of the GPUs, or none while too few are free: two jobs that each want two never wait for each other."""
-    folder = Path(tempfile.gettempdir()) / f"stair-gpus-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
     announced = False
     while True:
         with ExitStack() as locks:
             mine: list[str] = []
             for name in names:
-                file = folder / f"{name.replace('/', '_')}.lock"
-                if len(mine) < count and _try_lock(locks.enter_context(open(file, "ab"))):
+                if len(mine) < count and _try_lock(locks.enter_context(socket.socket(socket.AF_UNIX)), name):
                     mine.append(name)
             if len(mine) == count:
                 held.enter_context(locks.pop_all())
@@ -77,9 +75,12 @@ def _lock(names: list[str], count: int, held: ExitStack) -> list[str]:
         time.sleep(_WAIT_SECONDS)
 
 
-def _try_lock(file: BinaryIO) -> bool:
+def _try_lock(lock: socket.socket, name: str) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        lock.bind(f"\0stair-gpu-{name}")
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
         return False
+    lock.set_inheritable(True)
     return True

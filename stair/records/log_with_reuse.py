@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,13 @@ class LogWithReuse:
     An imported record is appended to the stage's own log, so that sealing needs this run alone.
 
     Args:
-        others: folders of other runs with their logs of this stage, by the run's name.
+        others: folders of logs by the run's name, the most promising first: a folder is read when those before it lack a key.
     """
 
-    def __init__(self, own: WorkLog, others: Mapping[str, Path]) -> None:
-        self._own, self._folders = own, others
-        self._logs: list[tuple[str, WorkLog]] | None = None
+    def __init__(self, own: WorkLog, others: Mapping[str, Iterable[Path]]) -> None:
+        self._own = own
+        self._unread = ((run, folder) for run, folders in others.items() for folder in folders)
+        self._logs: list[tuple[str, WorkLog]] = []
         self._waiting: dict[str, dict[str, Any]] = {}
         self._imported: set[str] = set()
         self._writer: WorkLogWriter | None = None
@@ -30,18 +31,20 @@ class LogWithReuse:
     def get(self, key: str) -> dict[str, Any] | None:
         """The record of a key, without its key; None without one."""
         record = self._own.get(key)
-        if record is not None or not self._folders:
+        if record is not None:
             return record
-        if self._logs is None:  # read at the first missing key
-            self._logs = [
-                (run, WorkLog(folder)) for run, root in self._folders.items() for folder in sorted(root.glob("**/log"))
-            ]
-        for run, log in self._logs:
+        for run, log in self._others():
             record = log.get(key)
             if record is not None:
                 self._import(run, key, record)
                 return record
         return None
+
+    def _others(self) -> Iterator[tuple[str, WorkLog]]:
+        yield from self._logs
+        for run, folder in self._unread:
+            self._logs.append((run, WorkLog(folder)))
+            yield self._logs[-1]
 
     @property
     def waiting(self) -> bool:

@@ -24,7 +24,7 @@ def run_shard(
     shard: Shard,
     load: Callable[[], Engine],
     progress: tuple[Path, str],
-    reuse: Mapping[str, Path] | None = None,
+    reuse: Mapping[str, Iterable[Path]] | None = None,
     missing: str = "evaluation.missing",
 ) -> None:
     """Generates the responses of one shard that the logs lack.
@@ -36,7 +36,7 @@ def run_shard(
         work: the work folder, with all shards' logs.
         load: loads the engine; not called if nothing is missing.
         progress: folder and name of the progress file.
-        reuse: folders of other runs, by the run's name, with logs of this stage.
+        reuse: folders of other runs' logs, as of `LogWithReuse`.
         missing: the place in the configuration that names responses as missing.
 
     Raises:

@@ -89,6 +89,14 @@ def test_a_job_begins_is_submitted_and_ends(shown: Shown) -> None:
     assert (shown.entry.event, shown.entry.slurm) == ("finished", "71")
 
 
+def test_without_expected_seconds_the_time_left_is_unknown(shown: Shown) -> None:
+    """The paper's run has GPU-days and seconds: a job of three seconds each would promise minutes."""
+    shown.text()
+    driven_run.current.config.expected_seconds = {}  # type: ignore[misc, union-attr]
+    shown.send(LogEvent.RUN_INFO, stats={"rollout_shard": 200, "total": 200})
+    assert shown.text() == "200 jobs to do, time left unknown\n"
+
+
 def test_the_view_shows_the_progress_of_this_attempt_alone(shown: Shown) -> None:
     earlier = Progress(shown.paths.progress, NAME, 100, "responses", done=20)
     os.utime(earlier.path, (0, 0))

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 import yaml
 
+from stair.cli.doctor.hub_and_disk import _outputs
 from stair.cli.main import app
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.pipeline.planning.run_plan import disk_bytes
 from tests.models.hub_server import Hub, Repository, serving
@@ -334,6 +336,24 @@ def test_the_papers_disk_has_room_for_its_responses() -> None:
     planned = disk_bytes(resolve(ROOT, {"run": "paper"}))["responses"] / 1e9
     assert f"{planned:.1f} GB of responses" in text and planned > 40
     assert float(re.findall(r"([0-9.]+) GB needed", text)[0]) > planned + 24.5 + 5
+
+
+def test_only_responses_and_their_logs_save_room(tmp_path: Path) -> None:
+    config = resolve(ROOT, {"run": "paper", "results": str(tmp_path)})
+    paths, planned = RunPaths.of(config), disk_bytes(config)
+    place = paths.work("evaluation", "qwen3.5-4b", "math500", "stair")
+
+    def write(file: Path, size: int) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "wb") as sparse:
+            sparse.truncate(size)
+
+    for file in (paths.weights("qwen3.5-4b", "stair"), paths.figure("overview"), place / "banks" / "0.safetensors"):
+        write(file, 10**9)
+    assert _outputs(config, paths) == planned
+    write(place / "log" / "0-of-1.000.log", 10**9)
+    write(paths.responses("qwen3.5-4b", "math500", "stair"), 10**8)
+    assert _outputs(config, paths) == planned | {"responses": planned["responses"] - 10**9 - 10**8}
 
 
 def test_a_folder_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:

@@ -188,11 +188,31 @@ def test_a_wrong_folder_is_named_with_the_right_one(
     Path("file.csv").touch()
     Path("empty").mkdir()
     line = refused(monkeypatch, capsys, *words, given)
+    if words[0] == "export" and given == "absent":
+        assert "run 'absent' does not exist: there is no " in line, "it may be the name of a run"
+        return
     what = (
         ("is not a run's folder: it has no", "has no response rows") if given == "empty" else ("is not a folder",) * 2
     )
     assert f": {given} {what[words[0] == 'tables']}" in line and remedy in line
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file.csv"], "nothing is written"
+
+
+@pytest.mark.parametrize("command", ["export", "paper", "status", "verify"])
+def test_a_run_is_named_by_its_overlay_its_name_or_its_folder(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are where its configuration says; here are none yet."""
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text("extends: smoke\nresults: far/away\n")
+    for run, folder in {
+        "mine.yaml": "far/away/mine",
+        "smoke": "results/smoke",
+        "far/away/other": "far/away/other",
+        ".": ".",
+    }.items():
+        line = refused(monkeypatch, capsys, command, "--run", run)
+        assert line.startswith(f"stair: error: {folder} is not a ")
 
 
 def test_a_folder_of_other_parquet_files_is_refused_with_the_remedy(

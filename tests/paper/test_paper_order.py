@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.latex import escaped
@@ -55,6 +57,13 @@ def test_every_figure_of_every_run_has_a_caption_that_latex_can_set() -> None:
                 caption = figure_caption(each.name, Labels.of(config))
                 assert caption.endswith(".")
                 assert escaped(caption).isascii()
+
+
+def test_a_figure_without_a_caption_is_an_error_that_names_the_place() -> None:
+    with pytest.raises(
+        ValueError, match=r"figure mine has no caption; add one to _FIGURES in stair/paper/paper_order\.py"
+    ):
+        figure_caption("mine", Labels.of(resolve(ROOT, {"run": "smoke"})))
 
 
 def test_a_training_figure_is_a_models() -> None:

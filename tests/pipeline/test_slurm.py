@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.site import Partition, Site
+from stair.pipeline import cluster as cluster_module
 from stair.pipeline.cluster import Cluster, check_names
 from stair.records.slurm import SlurmError, slurm_output
 
@@ -84,3 +86,17 @@ def test_the_jobs_of_a_killed_driver_are_cancelled_and_waited_for(
     cluster.end_jobs_of_killed_driver([])
     cluster.cancel()
     assert (tmp_path / "cancelled").read_text() == "--quiet 7 8\n", "there is no job left to cancel"
+
+
+def test_a_job_that_slurm_cannot_end_is_an_error(
+    cluster: Cluster, program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node died while it ended a job, which then stays in the queue."""
+    prefix = cluster.arguments[1]
+    program("squeue", f"echo '7|COMPLETING|None|n1|{prefix}_a'; echo '8|RUNNING|None|n1|{prefix}_a'")
+    program("scancel", "exit 0")
+    minutes = iter(range(0, 1200, 60))
+    clock = SimpleNamespace(monotonic=lambda: next(minutes), sleep=lambda _: next(minutes))
+    monkeypatch.setattr(cluster_module, "time", clock)
+    with pytest.raises(SlurmError, match=r"within 10 minutes; see squeue --jobs 7 "):
+        cluster.end_jobs_of_killed_driver(["7"])

@@ -14,7 +14,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PROFILE = ROOT / "profiles" / "local-gpu"
-GPUS = ("0", "1", "2", "3")
+GPUS = tuple(f"{number}-{os.getpid()}" for number in range(4))
+"""Names that no other process of this machine uses."""
 
 JOB = """
 import json, os, sys, time
@@ -52,7 +53,7 @@ def test_eight_jobs_on_four_gpus_never_share_one(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "started").mkdir()
     command = [Path(sys.executable).with_name("snakemake"), "--profile", PROFILE, "--cores", "8"]
-    shell = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(GPUS), "TMPDIR": str(tmp_path)}
+    shell = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(GPUS)}
     done = subprocess.run(
         [*command, "--config", f"python={sys.executable}"],
         cwd=tmp_path, env=shell, capture_output=True, text=True, timeout=120, check=False,

@@ -107,7 +107,7 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
         Shard(0, 1),
         load,
         progress,
-        {"other": other},
+        {"other": [other / "log"]},
     )
     assert finished(chains, study.log(condition)).unfinished == 0
     return rows_of(chains)

@@ -19,12 +19,14 @@ import torch
 from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+from stair.cli.job import run_job
 from stair.cli.warm import warm_process
-from stair.config.paths import RunPaths
+from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.models.load import load_model
+from stair.records.gpus import VISIBLE, own_gpus
 from stair.stages.training import stage
 from tests.by_hand import by_hand
 from tests.sealed import seal
@@ -220,6 +222,41 @@ def interrupted(paths: RunPaths, controller: str, number: int) -> tuple[int, str
         time.sleep(0.002)
     child.send_signal(number)
     return child.wait(60), child.communicate()[0]
+
+
+def test_several_workers_hold_a_gpu_each(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command has their locks when it becomes torchrun, so no other job uses these GPUs."""
+
+    class Becomes(BaseException):
+        pass
+
+    def become(program: str, words: list[str]) -> None:
+        mine = os.environ[VISIBLE]
+        os.environ[VISIBLE] = ",".join(names)
+        with own_gpus(1) as left:  # as another job of this machine
+            raise Becomes(words[words.index("--nproc-per-node") + 1], mine, *left)
+
+    names = [f"{name}-{os.getpid()}" for name in "abc"]
+    monkeypatch.setenv(VISIBLE, ",".join(names))
+    monkeypatch.setattr(os, "execvp", become)
+    monkeypatch.delenv(START, raising=False)
+    paths = make(tmp_path, {"training": {"workers": 2}, "transformers": {"device": "cuda"}})
+    with pytest.raises(Becomes) as became:
+        names_of_job = {"model": MODEL, "controller": "stair"}
+        outputs = [paths.weights(MODEL, "stair")]
+        run_job(load_run(paths.folder), paths, "train_controller", names_of_job, [], outputs, 1)
+    assert became.value.args == ("2", ",".join(names[:2]), names[2])
+
+
+def test_a_finished_controller_is_not_trained_again(
+    trained: RunPaths, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(START, raising=False)
+    folder = trained.controller(MODEL, "stair")
+    before = {file: file.stat().st_mtime_ns for file in folder.iterdir()}
+    by_hand("train-controller", "--run", str(trained.folder), "--model", MODEL, "--controller", "stair")
+    assert capsys.readouterr().out == f"{folder} is already trained; to train it again, delete this folder first\n"
+    assert {file: file.stat().st_mtime_ns for file in folder.iterdir()} == before
 
 
 @pytest.mark.faults

@@ -46,7 +46,7 @@ def refused(folder: Path, archive: Path, *words: str) -> str:
     done = run_in(folder, "stair", "from-archive", str(archive), *words, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert not list(folder.glob("results/*/*"))
+    assert not (folder / "results").is_dir()
     return line
 
 
@@ -63,6 +63,15 @@ def test_archives_that_cannot_be_used_are_one_line(archive: Path, tmp_path: Path
     assert "it has no config.resolved.yaml; make it with" in refused(tmp_path, nameless, *smoke)
     assert "absent.tar.gz does not exist" in refused(tmp_path, tmp_path / "absent.tar.gz", *smoke)
     assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.endswith(".gz")] == []
+
+
+def test_an_archive_is_unpacked_below_the_configured_results(archive: Path, tmp_path: Path) -> None:
+    """Nothing can be unpacked in `results` here. No folder stays behind."""
+    (tmp_path / "results").touch()
+    overlay = tmp_path / "other.yaml"
+    overlay.write_text(f"extends: {SMOKE}\nresults: far/away\n")
+    assert "is an archive of the run 'smoke', not of 'other'" in refused(tmp_path, archive, "--run", str(overlay))
+    assert {path.name for path in tmp_path.iterdir()} == {"results", "other.yaml"}
 
 
 def test_a_damaged_member_is_named_and_nothing_is_made(archive: Path, tmp_path: Path) -> None:

@@ -74,11 +74,18 @@ def test_hardware_is_that_of_the_shards_and_not_of_the_seal(
     assert hardware_of_run == [{"outputs": 1, "machine": node} for node in nodes]
 
 
+def test_the_command_leaves_a_finished_run_as_it_is(copied_run: Path) -> None:
+    file = copied_run / "results/smoke/provenance.json"
+    before = file.read_bytes(), file.stat().st_mtime_ns
+    run_in(copied_run, "stair", "provenance", "--run", "results/smoke")
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == before
+    assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
+
+
 def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     """The seconds that the last attempt's progress file has of earlier ones; also in a plan that the run calibrates."""
     folder = copied_run / "results" / "smoke"
     words = ("stair", "provenance", "--run", "results/smoke")
-    run_in(copied_run, *words)  # again, because the report was made after it
     rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
     run = Run(load_run(folder), RunPaths(folder))
     before = measured_seconds(run)["evaluation_shard", MODEL]

@@ -10,7 +10,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.pipeline.verify import check_finished
-from stair.records.worklog import WorkLog
+from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
@@ -31,6 +31,9 @@ def markers(results: Path, stage: str) -> list[dict]:
 def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
     """Its tables and figures are made again, from equal numbers."""
     overlay, targets = variant(copied_run), ("training", "scores", "replay")
+    for value in ("1", "2"):  # an error where it is read, and no response of this benchmark can be in it
+        with WorkLogWriter(copied_run / "results/smoke/work/evaluation" / MODEL / "another/native/log", value) as log:
+            log.append("key", {"value": value})
     snakemake(copied_run, *targets, run=overlay)
     smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
     made = [pattern for pattern in RESULTS if not pattern.startswith("tables")]

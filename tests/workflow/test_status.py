@@ -18,7 +18,17 @@ from stair.config.resolve import dump, resolve
 from stair.pipeline.driver_lease import DRIVER
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.slurm_queue import Queue, parse_queue
-from stair.pipeline.status import QUIET_SECONDS, Entry, Job, append, as_json, failure_lines, job_states, journal_path
+from stair.pipeline.status import (
+    QUIET_SECONDS,
+    Entry,
+    Job,
+    append,
+    as_json,
+    failure_lines,
+    job_states,
+    journal_path,
+    totals,
+)
 from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.start_command import record_start
@@ -187,7 +197,8 @@ def test_a_failure_a_further_attempt_and_a_torn_line(submitted: RunPaths) -> Non
 def test_a_failure_is_shown_at_once_and_until_the_job_goes_on(run: RunPaths) -> None:
     note(run, "started")
     Progress(run.progress, SHARD, 10, "responses", done=3)._write()
-    assert (state_of(run).state, state_of(run).done) == ("running", 3)
+    with Lease(run.work(), DRIVER):
+        assert (state_of(run).state, state_of(run).done) == ("running", 3)
     note(run, "failed", reason="out of memory")
     failed = state_of(run)
     assert (failed.state, failed.done, failed.seconds_left, failed.reason) == ("failed", 3, None, "out of memory")
@@ -195,6 +206,25 @@ def test_a_failure_is_shown_at_once_and_until_the_job_goes_on(run: RunPaths) -> 
     assert state_of(run).state == "done"
     note(run, "failed", reason="the disk is full")
     assert state_of(run).state == "failed", "it had finished its units, and not its output"
+
+
+@pytest.mark.parametrize("events", [("started", "stopped"), ("started",)], ids=["stopped", "killed"])
+def test_after_a_stop_no_job_runs(run: RunPaths, events: tuple[str, ...]) -> None:
+    """The driver is gone, and the last progress is a moment old."""
+    for event in events[:1]:
+        note(run, event)
+    going = Progress(run.progress, SHARD, 10, "responses", done=3)
+    going.beat("4 running · 50 tokens/s", {"running": 4, "tokens_per_s": 50.0})
+    for event in events[1:]:
+        note(run, event)
+    stopped = state_of(run)
+    assert (stopped.state, stopped.done, stopped.total) == ("stopped", 3, 10)
+    assert (stopped.running, stopped.tokens_per_s, stopped.seconds_left) == (None, None, None)
+    assert "1 stopped" in totals([stopped]) and "0 running" in totals([stopped])
+    if "stopped" in events:
+        going.beat("by hand", {})
+        going._write()
+        assert state_of(run).state == "running"
 
 
 @needs("squeue", "slurm")

@@ -129,8 +129,11 @@ def _disks(config: Config, paths: RunPaths, downloads: int) -> Iterator[Finding]
 
 def _outputs(config: Config, paths: RunPaths) -> dict[str, int]:
     """The planned bytes of replayed states and of responses that the run's folder does not hold yet."""
-    states = sum(_bytes_in(paths.replay_states(model)) for model in config.models)
-    present = {"replayed states": states, "responses": _bytes_in(paths.folder) - states}
+    logs = [log for stage in ("rollouts", "evaluation", "controls") for log in paths.work(stage).glob("**/log")]
+    present = {
+        "replayed states": sum(_bytes_in(paths.replay_states(model)) for model in config.models),
+        "responses": sum(map(_bytes_in, [paths.folder / "rollouts", paths.folder / "responses", *logs])),
+    }
     return {name: max(0, planned - present[name]) for name, planned in disk_bytes(config).items()}
 
 

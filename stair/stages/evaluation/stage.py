@@ -28,8 +28,6 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     """Generates one shard of a condition: every `of`-th session."""
     study = Study(config, paths, model, benchmark, condition, generating=True)
     sessions = Shard(shard, of).share(list(study.sessions))
-    # A repeat condition must not reuse the responses of the condition that it repeats.
-    place = (paths.stage, model, benchmark, condition) if study.settings.repeats else (paths.stage,)
     with ExitStack() as ended:
         run_shard(
             lambda load: study.chains(sessions, load=load),
@@ -37,9 +35,20 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
             (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
-            {run: other.work(*place) for run, other in paths.reused(config).items()},
+            {run: logs_to_reuse(other, study) for run, other in paths.reused(config).items()},
             missing=f"{paths.stage}.missing",
         )
+
+
+def logs_to_reuse(paths: RunPaths, study: Study) -> list[Path]:
+    """The folders of another run's logs that can have responses of a condition, its own first."""
+    model, benchmark, condition = study.place
+    own = paths.work(study.paths.stage, model, benchmark, condition, "log")
+    if study.settings.repeats:
+        return [own]  # a repeat condition must not reuse the responses of the condition that it repeats
+    # A seed contains the benchmark's key. Models and conditions may have other keys there.
+    others = paths.work(study.paths.stage).glob(f"*/{benchmark}/*/log")
+    return sorted(others, key=lambda folder: (folder != own, folder.parts[-4] != model, folder))
 
 
 def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:

@@ -93,7 +93,8 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             Shard(shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
-            {run: other.work("rollouts") for run, other in paths.reused(config).items()},
+            # A seed contains the model's key, so only this model's logs can have an equal one.
+            {run: [other.work("rollouts", model, "log")] for run, other in paths.reused(config).items()},
             "rollouts.missing",
         )
 
