@@ -32,9 +32,9 @@ VENV := .venv
 # The device of the pipeline's environment: DEVICE of `make env`, else the one that it was built for.
 BUILT := $(shell cat $(VENV)/.device 2>/dev/null || echo cpu)
 ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUILT))
-# The environment is built again when the lock or the package's metadata changes.
+# The environment is built again when the lock, the package's metadata or the project's folder changes: its programs name the folder.
 ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml grader/pyproject.toml
-READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell cat $(ENV_FILES) | cksum | tr ' ' '-')
+READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell (pwd -P; cat $(ENV_FILES)) | cksum | tr ' ' '-')
 
 .PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
   lint lock lock-cuda lock-sglang

@@ -6,6 +6,7 @@
 #   FLASH_ATTN_WHEEL, CAUSAL_CONV1D_WHEEL   (cuda) addresses or files of prebuilt wheels; see envs/kernels.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
+unset PYTHONPATH PYTHONHOME # packages elsewhere would count as installed
 
 python=${PYTHON:-python3}
 device=${DEVICE:-cpu}
@@ -34,6 +35,13 @@ case $device:$(uname -sm) in
     ;;
 esac
 
+case $(grep '^command = ' .venv/pyvenv.cfg 2>/dev/null) in
+  "" | *" $(pwd -P)/.venv") ;;
+  *)
+    echo "The environment in .venv was built for another folder, whose code its programs run: building it again"
+    rm -rf .venv
+    ;;
+esac
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 # --no-compile: two thirds of the modules are never imported; envs/precompile.py compiles the others.
 pip() { .venv/bin/python -m pip --disable-pip-version-check "$@"; }

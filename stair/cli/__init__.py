@@ -8,6 +8,9 @@ def main() -> None:
     import os
     import sys
 
+    from stair.cli.environment import prepare_environment
+
+    prepare_environment()
     # Everything but fetch runs with hub access off, so libraries look nothing up. The warm process has it off too.
     if sys.argv[1:2] != ["fetch"]:
         os.environ["HF_HUB_OFFLINE"] = "1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from io import TextIOWrapper
 
 import typer
 
@@ -34,6 +35,9 @@ def main() -> None:
     A command stopped by SIGTERM, SIGUSR1 or Ctrl-C exits with 75: run it again.
     """
     watch_driver()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # the encoding of a terminal or a log may lack a sign of a table
     try:
         listen()
         if sys.argv[1:2] != ["job"]:  # the workflow's call, which needs no command for people

@@ -77,6 +77,7 @@ def list_jobs(
             env=environment,
             capture_output=True,
             text=True,
+            errors="replace",
             check=False,
         )
         if done.returncode:

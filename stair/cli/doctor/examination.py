@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from stair.cli.doctor.finding import Finding
 from stair.cli.doctor.hub_and_disk import storage_findings
 from stair.cli.doctor.packages import package_findings
 from stair.cli.doctor.slurm_client import controller_answers, slurm_findings
+from stair.cli.environment import met
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice
@@ -25,6 +27,7 @@ def examine(root: Path, config: Config | None, run: str | None) -> Iterator[Find
         config: the run; None for the machine alone.
         run: the argument of `stair reproduce --run`, if that is not the run's name.
     """
+    yield from _shell_findings()
     yield from device_findings(config, scheduler=controller_answers())
     yield from package_findings(root)
     if config is not None:
@@ -33,6 +36,17 @@ def examine(root: Path, config: Config | None, run: str | None) -> Iterator[Find
         yield from _server_findings(config, paths)
         yield from storage_findings(config, paths, run or config.run)
     yield from slurm_findings(root, config)
+
+
+def _shell_findings() -> Iterator[Finding]:
+    """Variables of the shell that `stair` replaces and plain `snakemake` does not, and signs that cannot be printed."""
+    for each in met:
+        text = f"{each.text}; stair and its jobs do without, plain snakemake does not"
+        yield Finding("shell", "warning", text, each.remedy)
+    encoding = sys.stdout.encoding or "utf-8"  # no file has it where a program reads the output
+    if "–±×".encode(encoding, "replace").decode(encoding) != "–±×":
+        text = f"{encoding}, the encoding of the output, lacks signs of the tables; a ? replaces them"
+        yield Finding("shell", "warning", text, "export LC_ALL=C.UTF-8; unset PYTHONIOENCODING")
 
 
 def _server_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
