@@ -241,10 +241,9 @@ def test_several_workers_hold_a_gpu_each(make: Make, tmp_path: Path, monkeypatch
     monkeypatch.setattr(os, "execvp", become)
     monkeypatch.delenv(START, raising=False)
     paths = make(tmp_path, {"training": {"workers": 2}, "transformers": {"device": "cuda"}})
+    config, names_of_job = load_run(paths.folder), {"model": MODEL, "controller": "stair"}
     with pytest.raises(Becomes) as became:
-        names_of_job = {"model": MODEL, "controller": "stair"}
-        outputs = [paths.weights(MODEL, "stair")]
-        run_job(load_run(paths.folder), paths, "train_controller", names_of_job, [], outputs, 1)
+        run_job(config, paths, "train_controller", names_of_job, [], [paths.weights(MODEL, "stair")], 1)
     assert became.value.args == ("2", ",".join(names[:2]), names[2])
 
 
