@@ -188,12 +188,13 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
-    from stair.paper.layout import terminal
     from stair.paper.stage import build
+    from stair.paper.terminal import terminal
 
     job = open_job(run, "table", None, table=name)
     layout = build(job.config, job.paths, name).layout
-    Console().print(terminal(layout))
+    console = Console()
+    console.print(terminal(layout, console.width), soft_wrap=True)
 
 
 @commands.command()
