@@ -47,19 +47,19 @@ def tables(
 
     With --run, writes tables/NAME.csv, .md, .tex and .html. With --responses, reads
     evaluation/MODEL/BENCHMARK/CONDITION.parquet (or MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no other
-    stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
+    stage. In a run's folder, or in a folder inside it, tables have the run's labels and note; elsewhere keys are the labels.
+    Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
     from stair.paper.stage import build, labels_of, write
     from stair.paper.table_inputs import TABLE_SUFFIXES
 
     if responses is not None and out is not None and run is None:
-        from stair.config.resolve import RESOLVED, load_run, resolve
+        from stair.config.resolve import load_run, resolve, run_around
         from stair.config.root import project_root
-        from stair.paper.stage import tables_from
+        from stair.paper.stage import tables_from, with_plain_keys
 
-        # A run's own folder names its models.
-        whole_run = (responses / RESOLVED).is_file()
-        order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
+        around = run_around(responses)
+        order = load_run(around) if around else with_plain_keys(resolve(project_root(), {"run": "paper"}))
         written = tables_from(responses, out, order)
         _print_gap_reasons(written)
         print(f"made {len(written)} tables in {out}: {', '.join(table.name for table in written)}")

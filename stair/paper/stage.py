@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
+from stair.config.resolve import run_around
 from stair.paper import table_inputs
 from stair.paper.figures.figure import Figure
 from stair.paper.html_table import html_table
@@ -123,7 +124,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """Writes every table that the rows give to `out`.
 
     Args:
-        folder: the rows; where it is a run's folder, its controllers say how many parameters were trained.
+        folder: the rows; inside a run, the run's controllers say how many parameters were trained.
         out: where the tables go, made if absent.
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
     """
@@ -132,7 +133,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     studies = ((evaluation, order), (shared, order if order.controls is None else order.shared_t1()))
     for files, config in (study for study in studies if study[0]):
         responses, rows = read_rows(files, config)
-        labels, trained = Labels.of(config), trained_parameters(config, RunPaths(folder))
+        labels, trained = Labels.of(config), trained_parameters(config, RunPaths(run_around(folder) or folder))
         whole = Source(responses, labels, config, trained, rows=rows)
         shows = SHARED_T1 if files is shared else table_inputs.tables(config, places_of(responses), responses.models)
         for name in shows:
@@ -142,6 +143,15 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
                 write(table, labels, lambda suffix, name=name: out / f"{name}{suffix}")  # type: ignore[misc]
                 written.append(table)
     return written
+
+
+def with_plain_keys(config: Config) -> Config:
+    """The configuration for rows that belong to no run: they do not say which models and data their keys stand for."""
+    models = {key: item.model_copy(update={"label": key, "repository": None}) for key, item in config.models.items()}
+    benchmarks = {
+        key: item.model_copy(update={"label": key, "exclude_ids": ()}) for key, item in config.benchmarks.items()
+    }
+    return config.model_copy(update={"models": models, "benchmarks": benchmarks})
 
 
 def assembled(source: Source, shows: Shows) -> Source:
