@@ -283,16 +283,17 @@ def _show(config: Config, paths: RunPaths) -> None:
     from rich.console import Console
 
     from stair.paper.claims.stage import layout
-    from stair.paper.layout import terminal
     from stair.paper.stage import build
+    from stair.paper.terminal import terminal
 
     main = "bank_runtime" if config.only_measures else "continuous_summary"
-    console = Console()
-    console.print()
-    console.print(terminal(build(config, paths, main).layout))
+    console = Console(soft_wrap=True)
     written = f"{paths.table(main, '.md')} (also .csv and .tex)"
+    console.print()
+    console.print(terminal(build(config, paths, main).layout, console.width))
     if paths.claims().is_file():
-        console.print(terminal(layout(paths.claims(), config)))
+        console.print()
+        console.print(terminal(layout(paths.claims(), config), console.width))
         written += f", {paths.claims()}, {paths.comparison('.md')}"
-    console.print(f"Made: {written}; everything is in {paths.folder}")
+    console.print(f"\nMade: {written}; everything is in {paths.folder}")
     console.print(f"The whole run on one page: {paths.report}")

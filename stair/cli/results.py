@@ -32,15 +32,15 @@ def tables(
     """Make every table that follows from a folder of scored rows. One table of a run: `stair table`.
 
     Reads evaluation/MODEL/BENCHMARK/CONDITION.parquet (or MODEL/BENCHMARK/CONDITION.parquet) below the folder and needs no
-    other stage. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
+    other stage. In a run's folder, or in a folder inside it, tables have the run's labels and note; elsewhere the paper's
+    labels of the keys. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
-    from stair.config.resolve import RESOLVED, load_run, resolve
+    from stair.config.resolve import load_run, resolve, run_around
     from stair.config.root import project_root
     from stair.paper.stage import print_gap_reasons, tables_from
 
-    # A run's own folder names its models.
-    whole_run = (responses / RESOLVED).is_file()
-    order = load_run(responses) if whole_run else resolve(project_root(), {"run": "paper"})
+    around = run_around(responses)
+    order = load_run(around) if around else resolve(project_root(), {"run": "paper"})
     written = tables_from(responses, out, order)
     print_gap_reasons(written)
     print(f"made {len(written)} tables in {out}: {', '.join(table.name for table in written)}")
@@ -64,10 +64,11 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
-    from stair.paper.layout import terminal
     from stair.paper.stage import build
+    from stair.paper.terminal import terminal
 
-    Console().print(terminal(build(*open_run(run), name).layout))
+    console = Console()
+    console.print(terminal(build(*open_run(run), name).layout, console.width), soft_wrap=True)
 
 
 @commands.command()

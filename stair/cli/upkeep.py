@@ -56,11 +56,11 @@ def why(
     ] = None,
 ) -> None:
     """Print a file's lineage: data, weights, settings, code, versions. Shows the changes that would make it stale."""
-    from stair.config.resolve import RESOLVED
+    from stair.config.resolve import RESOLVED, run_around
     from stair.pipeline.lineage import lineage_lines, output_of
     from stair.pipeline.verify import Verification
 
-    folder = run or next((parent for parent in file.resolve().parents if (parent / RESOLVED).is_file()), None)
+    folder = run or run_around(file)
     if folder is None:
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
     verification = Verification(*open_run(folder))

@@ -266,6 +266,12 @@ def value_at(config: Config, key: str) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).removesuffix("...\n")
 
 
+def run_around(path: Path) -> Path | None:
+    """The run's folder that a path is, or is in; None outside of runs."""
+    place = path.resolve()
+    return next((folder for folder in (place, *place.parents) if (folder / RESOLVED).is_file()), None)
+
+
 def load_run(folder: Path) -> Config:
     """The configuration of the run in a folder.
 

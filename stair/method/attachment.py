@@ -57,7 +57,8 @@ class Attachment:
         position in its row's conversation, negative for padding: a token is controlled when span[0] <= position < span[1].
         Set `attachment.positions` before each further chunk of the same rows.
         Under activation checkpointing, keep the context open until `backward()` has returned.
-        Raises ValueError when a read does not fit this model or the attachment is controlling already.
+        Raises ValueError when a read does not fit this model or the attachment is controlling already. Inside, a forward of
+        other tokens than `positions` raises it too, for example the decoding steps of `generate`.
         """
         if "control" in self._handles:
             raise ValueError("this attachment is controlling already; close the other context first")
@@ -119,7 +120,12 @@ class Attachment:
 
         def scale_inputs(_: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             attention, changed = args[0], None
-            assert attention.shape[:2] == self.positions.shape, "the forward's tokens are not those of `positions`"
+            if attention.shape[:2] != self.positions.shape:
+                raise ValueError(
+                    f"the forward has {list(attention.shape[:2])} tokens, `positions` are for {list(self.positions.shape)}: set "
+                    "`attachment.positions` before each chunk of the prompt, and close `controlling` before decoding "
+                    "(`generate` continues from the prompt's cache: past_key_values)"
+                )
             for row, readout in self._at_work(scales=True):
                 here = (row, readout.columns)
                 changed = attention.clone() if changed is None else changed

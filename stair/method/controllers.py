@@ -15,6 +15,7 @@ from stair.method.storage import digest_tensors, read_tensors, write_tensors
 from stair.models.architecture import Architecture
 
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+_CONTROLLER_FILE = "controller.safetensors"
 # What of an architecture has to be equal: models of other widths may have equal heads.
 _CONFIGURATION = (
     "name", "layers", "hidden_size", "query_heads", "kv_heads", "head_dim", "rotary_dim", "rope_theta", "gated",
@@ -137,9 +138,14 @@ class BankFree(Controller):
 def load_controller(path: str | Path, architecture: Architecture | None = None) -> Reflector | BankFree:
     """Read a controller of whichever kind the file says; a folder's is `controller.safetensors`.
 
-    Errors as in `Controller.load`.
+    Errors as in `Controller.load`; ValueError too for a folder without a controller.
     """
-    path = Path(path) / "controller.safetensors" if Path(path).is_dir() else path
+    path = Path(path)
+    if path.is_dir():
+        if not (path / _CONTROLLER_FILE).is_file():
+            other = "; load_adapter reads its adapter" if (path / ADAPTER_FILES[0]).is_file() else ""
+            raise ValueError(f"{path} holds no controller: there is no {_CONTROLLER_FILE}{other}")
+        path /= _CONTROLLER_FILE
     kind = read_tensors(path)[1].get("kind")
     if kind == BankFree.kind:
         return BankFree.load(path, architecture)
@@ -156,7 +162,8 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
 
     for name in ADAPTER_FILES:
         if not (Path(folder) / name).is_file():
-            raise ValueError(f"{folder} holds no adapter: there is no {name}")
+            other = "; load_controller reads its controller" if (Path(folder) / _CONTROLLER_FILE).is_file() else ""
+            raise ValueError(f"{folder} holds no adapter: there is no {name}{other}")
     try:
         adapted = PeftModel.from_pretrained(model, str(folder))
     except (RuntimeError, KeyError, TypeError) as error:

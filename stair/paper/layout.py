@@ -1,16 +1,12 @@
-"""A table as it is laid out, and its Markdown and terminal forms."""
+"""A table as it is laid out, and its Markdown form."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal
-from typing import TYPE_CHECKING
 
 from stair.records.text_tables import markdown_table
 from stair.statistics.grid import Gap
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 DASH = "--"
 MINUS = "−"
@@ -103,27 +99,28 @@ def signed(value: float | Gap) -> str:
 def markdown(layout: Layout) -> str:
     """The table as GitHub-flavoured Markdown; a two-line header is joined into one."""
     rows = [
-        [f"***{_plain(row.cells[0].text)}***", *[""] * (layout.width - 1)]
+        [f"***{plain_text(row.cells[0].text)}***", *[""] * (layout.width - 1)]
         if row.heading
         else [_markdown_cell(cell) for cell in row.cells]
         for row in layout.rows
     ]
-    head = [_plain(text) for text in _joined_header(layout)]
-    lines = [f"**{_plain(layout.caption)}**", ""]
+    head = [plain_text(text) for text in joined_header(layout)]
+    lines = [f"**{plain_text(layout.caption)}**", ""]
     lines += markdown_table(head, rows, right=range(layout.left_columns, layout.width))
     for note in layout.notes:
-        lines += ["", _plain(note)]
+        lines += ["", plain_text(note)]
     return "\n".join(lines) + "\n"
 
 
 def _markdown_cell(cell: Cell) -> str:
-    text = _plain(cell.text)
+    text = plain_text(cell.text)
     if cell.underline:
         text = f"<u>{text}</u>"
     return f"**{text}**" if cell.bold else text
 
 
-def _joined_header(layout: Layout) -> list[str]:
+def joined_header(layout: Layout) -> list[str]:
+    """The title of each column: its headings, joined."""
     names = [""] * layout.width
     for line in layout.header:
         column = 0
@@ -134,34 +131,6 @@ def _joined_header(layout: Layout) -> list[str]:
     return names
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
+    """Text without the signs that only LaTeX sets."""
     return text.replace(DASH, "–").translate(_PLAIN)
-
-
-def terminal(layout: Layout) -> RenderableType:
-    """The table for a terminal, its caption above and its notes below."""
-    from rich import box
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column, title in enumerate(_joined_header(layout)):
-        if column < layout.left_columns:
-            table.add_column(title, overflow="fold")
-        else:
-            table.add_column("\n".join(title.split()), justify="right", no_wrap=True)
-    for row in layout.rows:
-        if row.heading:
-            table.add_section()
-            table.add_row(Text(_plain(row.cells[0].text), style="bold italic"))
-        else:
-            table.add_row(
-                *(Text(_plain(cell.text), style=_style(cell)) for cell in row.cells), end_section=bool(row.rule)
-            )
-    notes = [Text(_plain(note), style="dim") for note in layout.notes]
-    return Group(Text(_plain(layout.caption), style="italic"), table, *notes)
-
-
-def _style(cell: Cell) -> str:
-    return " ".join(name for name, on in (("bold", cell.bold), ("underline", cell.underline)) if on)

@@ -24,6 +24,8 @@ _FURTHER = ("seed", "verdict", *CONTEXT_COLUMNS)
 def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
     """The scored files of a folder: below `evaluation/` and `shared_t1/`, or `<model>/<benchmark>/<condition>.parquet` itself.
 
+    The latter are rows of the evaluation, except in a folder `shared_t1`.
+
     Returns:
         Files of the evaluation, and files of the study with a shared T1 history.
 
@@ -32,7 +34,7 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
     """
     parts = [folder / name for name in ("evaluation", SHARED_T1_STUDY)]
     if not any(part.is_dir() for part in parts):
-        parts[0] = folder
+        parts[folder.resolve().name == SHARED_T1_STUDY] = folder
     evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)
     if not evaluation and not shared:
         what = "has no response rows" if folder.is_dir() else "is not a folder"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
+from stair.config.resolve import run_around
 from stair.paper import table_inputs
 from stair.paper.figures import bank_cost, method, training, training_scope
 from stair.paper.figures.figure import Figure
@@ -157,7 +158,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """Writes every table that the rows give to `out`.
 
     Args:
-        folder: the rows; where it is a run's folder, its controllers say how many parameters were trained.
+        folder: the rows; inside a run, the run's controllers say how many parameters were trained.
         out: where the tables go, made if absent.
         order: a configuration that names labels, orders and the pooled benchmarks; keys that it does not know label themselves.
     """
@@ -166,7 +167,7 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     studies = ((evaluation, order), (shared, order if order.controls is None else order.shared_t1()))
     for files, config in (study for study in studies if study[0]):
         responses, rows = read_rows(files, config)
-        labels, trained = Labels.of(config), trained_parameters(config, RunPaths(folder))
+        labels, trained = Labels.of(config), trained_parameters(config, RunPaths(run_around(folder) or folder))
         whole = Source(responses, labels, config, trained, rows=rows)
         shows = SHARED_T1 if files is shared else table_inputs.tables(config, places_of(responses), responses.models)
         for name in shows:

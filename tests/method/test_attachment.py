@@ -188,6 +188,25 @@ def test_decoding_after_prefill_is_native_over_the_changed_prefix(model: PreTrai
         torch.testing.assert_close(out.logits[:, -1], whole[:, 19 + step], atol=1e-4, rtol=1e-3)
 
 
+def test_generation_within_control_names_the_way_and_the_way_works(model: PreTrainedModel, case: Case) -> None:
+    """`generate` decodes within the context: refused. Prefill controlled, then `generate` with the cache: STAIR's answer."""
+    attachment = Attachment(model, LAYERS)
+    with (
+        pytest.raises(ValueError, match=r"\[1, 1\].*\[1, 19\].*close .*past_key_values"),
+        attachment.controlling([read_of(case)], column_positions(19)),
+    ):
+        model.generate(case.ids, max_new_tokens=3, do_sample=False)
+    with attachment.controlling([read_of(case)], column_positions(19)), torch.no_grad():
+        prefill = model(case.ids, use_cache=True)
+    first = torch.cat((case.ids, prefill.logits[:, -1:].argmax(-1)), 1)
+    found = model.generate(first, past_key_values=prefill.past_key_values, max_new_tokens=3, do_sample=False)
+    expected = case.ids
+    for _ in range(4):
+        with attachment.controlling([read_of(case)], column_positions(expected.shape[1])):
+            expected = torch.cat((expected, logits(model, expected)[:, -1:].argmax(-1)), 1)
+    assert found.tolist() == expected.tolist()
+
+
 def test_capture_gives_keys_before_rotation_and_values(model: PreTrainedModel, case: Case) -> None:
     calls: list[tuple[int, Tensor, Tensor]] = []
     attachment = Attachment(model, LAYERS)
@@ -390,7 +409,7 @@ def test_misuse_is_named(model: PreTrainedModel, case: Case) -> None:
             pass
         with pytest.raises(ValueError, match="1 rows"):
             attachment.positions = torch.zeros(2, 3, dtype=torch.long)
-        with pytest.raises(AssertionError, match="positions"):
+        with pytest.raises(ValueError, match="positions"):
             logits(model, case.ids[:, :5])
     with pytest.raises(ValueError, match="control span"):
         dataclasses.replace(read_of(case), span=(4, 2))

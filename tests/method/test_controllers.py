@@ -8,7 +8,8 @@ import pytest
 import torch
 from method_cases import LAYERS, SHARED
 
-from stair.method import BankFree, Reflector, load_controller
+from stair.method import BankFree, Reflector, load_adapter, load_controller
+from stair.method.controllers import ADAPTER_FILES
 from stair.method.storage import write_tensors
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
@@ -86,6 +87,31 @@ def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "c.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"c\.safetensors"):
         load_controller(tmp_path / "c.safetensors")
+
+
+def test_the_folder_of_another_kind_names_the_function_that_loads_it(tmp_path: Path) -> None:
+    adapter, controller, empty = (tmp_path / name for name in ("adapter", "controller", "empty"))
+    for folder in (adapter, controller, empty):
+        folder.mkdir()
+    for name in ADAPTER_FILES:
+        (adapter / name).touch()
+    BankFree.zeros(LAYERS, 4, 16).save(controller / "controller.safetensors")
+    attempts = (
+        (
+            lambda: load_controller(adapter),
+            "adapter holds no controller: there is no controller.safetensors; load_adapter reads its adapter$",
+        ),
+        (lambda: load_controller(empty), "empty holds no controller: there is no controller.safetensors$"),
+        (
+            lambda: load_adapter(None, controller),
+            "controller holds no adapter: there is no adapter_config.json; load_controller reads its controller$",
+        ),
+        (lambda: load_adapter(None, empty), "empty holds no adapter: there is no adapter_config.json$"),
+    )
+    for attempt, message in attempts:
+        with pytest.raises(ValueError, match=message) as caught:
+            attempt()
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [Reflector, BankFree])

@@ -1,13 +1,10 @@
-"""Rounding, and a small table in Markdown and the terminal."""
+"""Rounding, and a small table in Markdown."""
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
-from stair.paper.layout import Cell, Layout, Row, markdown, rounded, terminal
+from stair.paper.layout import Cell, Layout, Row, markdown, rounded
 from stair.statistics.grid import Gap
 
 
@@ -90,28 +87,6 @@ def test_markdown() -> None:
 def test_markdown_prints_symbols_plainly_and_keeps_its_columns() -> None:
     table = Layout("tab:x", "𝑛 counts.", ((("a|b", 1), ("𝑛", 1)),), (Row((Cell("T2--T4|x"), Cell("Δ −0.50"))),))
     assert markdown(table) == "**n counts.**\n\n| a\\|b | n |\n|---|---:|\n| T2–T4\\|x | Δ −0.50 |\n"
-
-
-@pytest.mark.parametrize("width", [60, 200])
-def test_the_terminal_shows_every_number(width: int) -> None:
-    screen = io.StringIO()
-    Console(file=screen, width=width).print(terminal(SMALL))
-    shown = screen.getvalue()
-    assert "…" not in shown
-    shown = " ".join(shown.split())
-    for text in (
-        "50.00",
-        "61.25",
-        "70.00",
-        "−1.00",
-        "2.00",
-        "–",
-        "STAIR",
-        "Another",
-        "Pass@4",
-        "Not reported: a response is missing.",
-    ):
-        assert text in shown
 
 
 def test_rows_of_unequal_width_are_noticed() -> None:

@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
-from stair.paper.layout import Cell, Row, markdown, terminal
+from stair.paper.layout import Cell, Row, markdown
 from stair.paper.stage import build, write
 from stair.paper.tables import accuracy
 from stair.paper.tables.table import Table, best, nothing
+from stair.paper.terminal import terminal
 from stair.paper.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.values import Value
@@ -214,7 +214,5 @@ def test_a_table_of_nothing_says_so_in_every_form() -> None:
     table = nothing("comparisons", LABELS)
     assert "has not all the conditions" in markdown(table.layout) and "A note of the run." in markdown(table.layout)
     assert "\\label{comparisons}" in latex(table.layout)
-    console = Console(record=True, width=80, file=io.StringIO())
-    console.print(terminal(table.layout))
-    assert "Nothing to show" in console.export_text()
+    assert "Nothing to show" in terminal(table.layout, 80).plain
     assert tidy_csv(table.name, table.values, LABELS).count("\n") == 1
