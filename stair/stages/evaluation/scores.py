@@ -62,7 +62,8 @@ def score_condition(benchmark: Path, responses: Path, output: Path, *, name: str
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
     print(f"{name}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    print(forms)
+    if text := str(forms):
+        print(text)
     return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
 
 
