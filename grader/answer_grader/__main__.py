@@ -16,8 +16,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="answer-grader",
         description="Grade responses in a file of JSON lines, or compare two graded files.",
-        epilog="A line has id, kind (math, integer, choice), response and reference, and optionally problem (its text), "
-        "choices (the options) and finish_reason. A line of the result has id, answer, verdict (correct, wrong, "
+        epilog="A line has id, response and reference, and optionally kind (math, the default, integer, choice), problem "
+        "(its text), choices (the options) and finish_reason. A line of the result has id, answer, verdict (correct, wrong, "
         "no_answer, timeout), correct and reason. Malformed lines are reported and skipped; the exit code is then 1.",
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
@@ -48,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"answer-grader: error: {error}", file=sys.stderr)
         return 2
     print(f"{report.graded} graded: " + ", ".join(f"{count} {verdict}" for verdict, count in report.verdicts.items()))
-    print(report.forms)
+    if forms := str(report.forms):
+        print(forms)
     for line in report.malformed:
         print(f"answer-grader: error: {words.source}, {line}", file=sys.stderr)
     return 1 if report.malformed else 0

@@ -18,9 +18,11 @@ class AnswerForms:
     """further responses that `accept_choice_text` would make correct; None where no question lists its choices"""
 
     def __str__(self) -> str:
-        text = f"several adjacent boxes at the end, of which the last one counts: {self.several_boxes}"
-        added = "" if self.choice_text is None else f"; made correct by accept_choice_text: {self.choice_text}"
-        return text + added
+        counts = {
+            "end in several adjacent boxes, of which the last one counts": self.several_boxes,
+            "would be correct with --accept-choice-text": self.choice_text,
+        }
+        return "; ".join(f"{count} {text}" for text, count in counts.items() if count)
 
     def __add__(self, other: "AnswerForms") -> "AnswerForms":
         counts = [each.choice_text for each in (self, other) if each.choice_text is not None]

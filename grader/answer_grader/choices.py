@@ -5,12 +5,11 @@ Kind `choice`: exactly one letter, after supported wrappers are removed. Kind `m
 """
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 from answer_grader.bounds import MAX_ANSWER_CHARACTERS
-from answer_grader.expressions.normalization import COLOURS, FONTS, SWITCHES
+from answer_grader.expressions.normalization import COLOURS, FONTS, SWITCHES, compatible, without_ornaments
 
 _STYLED = re.compile(rf"(?:{FONTS}|\\(?:textsl|mathbb|bf|rm)\*?\s*)\{{([^{{}}]*)\}}")
 _SWITCH = re.compile(SWITCHES)
@@ -62,14 +61,14 @@ def _names_option(answer: str, letter: str, option: str) -> bool:
 
 def one_line_text(text: str) -> str:
     """Text in one line without fonts and dollar signs."""
-    text = unicodedata.normalize("NFKC", text)
+    text = without_ornaments(compatible(text))
     while (unwrapped := _STYLED.sub(r"\1", text)) != text:
         text = unwrapped
     return re.sub(r"\s+", " ", _SPACE.sub(" ", text.replace("$", ""))).strip()
 
 
 def _strip_wrappers(answer: str) -> str:
-    text = unicodedata.normalize("NFKC", answer)
+    text = without_ornaments(compatible(answer))
     while True:
         before = text
         text = text.rstrip("\\")

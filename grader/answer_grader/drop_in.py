@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,11 +43,17 @@ def verify(reference: object, response: object, *_: object, problem: str | None 
     """Whether a response has the reference's answer, in math-verify's order of arguments.
 
     Both may be texts or results of `parse`. Of a list, the first entry counts. A number or another object is taken as its
-    text (`str`). None and an empty one are never correct. math-verify's further arguments (`float_rounding`,
-    `strict`, `timeout_seconds` and others) are accepted and have no effect.
+    text (`str`). No response, and one without an answer, is never correct. math-verify's further arguments
+    (`float_rounding`, `strict`, `timeout_seconds` and others) are accepted and have no effect.
+
+    Raises ValueError for a reference that is missing (None, NaN, an empty list), empty or overlong.
     """
     expected, stated = _parsed(reference), _parsed(response)
-    if expected is None or stated is None:
+    if expected is None:
+        raise ValueError(
+            f"the reference is missing, empty or of more than {MAX_ANSWER_CHARACTERS:,} characters: {reference!r:.60}"
+        )
+    if stated is None:
         return False
     from answer_grader.matching import equivalent
 
@@ -56,6 +63,8 @@ def verify(reference: object, response: object, *_: object, problem: str | None 
 def _parsed(side: object) -> Parsed | None:
     if isinstance(side, list | tuple):
         side = next(iter(side), None)
-    if side is None or isinstance(side, Parsed):
+    if isinstance(side, Parsed):
         return side
+    if side is None or (isinstance(side, float) and math.isnan(side)):
+        return None
     return next(iter(parse(str(side))), None)

@@ -48,6 +48,8 @@ def grade_without_comparison(item: Item, *, accept_choice_text: bool = False) ->
     reference = item.reference
     if item.kind not in KINDS:
         raise ValueError(f"kind is {item.kind!r}; expected one of {', '.join(KINDS)}")
+    if not isinstance(reference, str) or not reference.strip():
+        raise ValueError(f"the reference is {'empty' if isinstance(reference, str) else 'missing'}")
     answer = last_boxed(item.response)
     if item.finish_reason == "context":
         return Verdict(answer, reference, Outcome.WRONG, "the model's context ran out")

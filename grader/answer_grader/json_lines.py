@@ -57,7 +57,7 @@ def grade_file(
 ) -> FileReport:
     """Grades `source`, one JSON object a line, into `target`, in the same order.
 
-    A line has `id`, `kind` (`math`, `integer`, `choice`), `response` and `reference`, and may have `problem`,
+    A line has `id`, `response` and `reference`, and may have `kind` (`math`, the default, `integer`, `choice`), `problem`,
     `choices` (a list) and `finish_reason`; other keys are ignored. The target has `id`, `answer`, `verdict`, `correct`.
     Malformed and empty lines are left out of the target; malformed ones are named in the report. The target appears
     when it is complete; a link stays, and its file is written. `progress` is called with the bytes read so far and in total.
@@ -153,7 +153,7 @@ def parse_line(line: bytes) -> tuple[object, Item]:
         raise ValueError(f"not JSON that can be read: {error}") from error
     if not isinstance(record, dict):
         raise ValueError(f"a JSON object is expected, not {type(record).__name__}")
-    absent = [key for key in ("id", "kind", "response", "reference") if key not in record]
+    absent = [key for key in ("id", "response", "reference") if key not in record]
     if absent:
         raise ValueError(f"missing {', '.join(absent)}")
     if not _is_identity(record["id"]):
@@ -161,8 +161,9 @@ def parse_line(line: bytes) -> tuple[object, Item]:
     for key in ("response", "reference"):
         if not isinstance(record[key], str):
             raise ValueError(f"{key} must be a string, not {type(record[key]).__name__}")
-    if record["kind"] not in KINDS:
-        raise ValueError(f"kind is {record['kind']!r}; expected one of {', '.join(KINDS)}")
+    kind = record.get("kind", "math")
+    if kind not in KINDS:
+        raise ValueError(f"kind is {kind!r}; expected one of {', '.join(KINDS)}")
     hint, choices, finish = (record.get(key) for key in ("problem", "choices", "finish_reason"))
     if hint is not None and not isinstance(hint, str):
         raise ValueError("problem must be a string")
@@ -175,7 +176,7 @@ def parse_line(line: bytes) -> tuple[object, Item]:
     return record["id"], Item(
         record["response"],
         record["reference"],
-        record["kind"],
+        kind,
         hint,
         None if choices is None else tuple(choices),
         finish,

@@ -9,8 +9,8 @@ from answer_grader.answers.comparison import Comparison
 from answer_grader.answers.grammar import parse_answer
 from answer_grader.answers.quantity_comparison import same_quantity
 from answer_grader.answers.requested_format import RequestedFormat, unified_spelling
-from answer_grader.answers.types import Answer, AnswerList, BasedNumeral, Quantity, Relation, description, variable_name
-from answer_grader.answers.units import PERCENT
+from answer_grader.answers.types import Answer, AnswerList, BasedNumeral, Quantity, Relation, description
+from answer_grader.answers.units import is_percentage
 from answer_grader.bounds import MAX_ANSWER_CHARACTERS, TooComplex
 from answer_grader.choices import choice_letter, listed_options, names_option
 from answer_grader.expressions.equality import equal, exact_value
@@ -114,7 +114,7 @@ def same_integer(answer: str, reference: str, problem: str | None = None) -> Mat
             return False, f"no single integer: {description(stated)}"
         if not _is_numeral(quantity.value) and requested.repeats_formula(plain_text(answer)):
             return REPEATED  # a numeral is no formula to evaluate
-        if quantity.unit == PERCENT and not requested.wants_percent:
+        if is_percentage(quantity.unit) and not requested.wants_percent:
             return False, "a percentage, which the problem does not ask for"
         of_remainders = quantity.unit is not None and quantity.unit.noun.startswith("mod ")
         if of_remainders and requested and not requested.wants_remainder:
@@ -130,11 +130,7 @@ def _single(answer: Answer) -> Quantity | None:
     if isinstance(answer, Relation):
         if not set(answer.operators) <= {"=", "equiv"}:
             return None
-        sides, source = answer.sides, answer.source
-        if len(sides) == 2 and variable_name(sides[1]) is not None:
-            sides, source = sides[::-1], source[::-1]  # `24 = n`
-        if names_value(source[0]):
-            sides = sides[1:]
+        sides = answer.sides[names_value(answer.source[0]) :]
         values = [side for side in sides if isinstance(side, Quantity)]
         if len(values) != len(sides):
             return None

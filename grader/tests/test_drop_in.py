@@ -26,13 +26,27 @@ def test_a_verdict_has_the_parsed_answers_and_a_reason() -> None:
         ("${1,3} \\cup {2,4}$", r"\boxed{5}", False),
         ("42", "I think it is 42 or 43", False),
         ("42", r"it was 42, \boxed{", False),
-        ("", r"\boxed{5}", False),
         ("5", "", False),
         ("5", r"\boxed{" + "5" * 5000 + "}", False),
     ],
 )
 def test_texts_and_parsed_texts_are_verified_alike(gold: str, answer: str, same: bool) -> None:
     assert verify(gold, answer) is verify(parse(gold), parse(answer)) is same
+
+
+@pytest.mark.parametrize("gold", [None, "", " ", r"\boxed{}", [], [None], parse(""), float("nan"), "5" * 5000])
+@pytest.mark.parametrize("answer", [r"\boxed{5}", "", None])
+def test_a_missing_or_empty_reference_is_an_error(gold: object, answer: object) -> None:
+    with pytest.raises(ValueError, match="the reference is missing, empty or of more than 4,000 characters"):
+        verify(gold, answer)
+
+
+@pytest.mark.parametrize("response", [r"\boxed{5}", "no box"])
+@pytest.mark.parametrize("kind", ["math", "integer", "choice"])
+def test_grade_refuses_a_missing_or_empty_reference(response: str, kind: str) -> None:
+    for reference, problem in (("", "is empty"), (None, "is missing")):
+        with pytest.raises(ValueError, match=f"the reference {problem}"):
+            grade(response, reference, kind)  # type: ignore[arg-type]
 
 
 def test_further_arguments_of_math_verify_are_ignored() -> None:
@@ -56,8 +70,7 @@ def test_the_problem_settles_what_the_form_leaves_open() -> None:
         (1, "2", False),
         ("1", [2], False),
         (r"\emptyset", None, False),
-        (None, None, False),
-        ([], 1, False),
+        ("5", [], False),
     ],
 )
 def test_numbers_and_lists_are_taken_as_their_text(gold: object, answer: object, same: bool) -> None:

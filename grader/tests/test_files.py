@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from answer_grader import __version__
+from answer_grader.__main__ import main
 from answer_grader.answer_forms import AnswerForms
 from answer_grader.json_lines import Difference, compare_files, grade_file
 
@@ -87,10 +88,22 @@ def test_the_forms_of_answers_are_counted_and_not_scored(tmp_path: Path) -> None
     assert report.verdicts == {"correct": 1, "wrong": 2}
     assert report.forms == AnswerForms(several_boxes=1, choice_text=1)
     assert str(report.forms) == (
-        "several adjacent boxes at the end, of which the last one counts: 1; made correct by accept_choice_text: 1"
+        "1 end in several adjacent boxes, of which the last one counts; 1 would be correct with --accept-choice-text"
     )
     accepted = grade_file(source, tmp_path / "out.jsonl", accept_choice_text=True)
     assert accepted.verdicts["correct"] == report.verdicts["correct"] + report.forms.choice_text
+
+
+def test_math_is_the_kind_of_a_line_without_one(tmp_path: Path) -> None:
+    line = {key: value for key, value in GOOD.items() if key != "kind"}
+    assert grade_file(write(tmp_path / "in.jsonl", [line]), tmp_path / "out.jsonl").verdicts == {"correct": 1}
+
+
+def test_the_command_prints_no_counts_of_zero(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    choice = {"id": "b", "kind": "choice", "response": r"\boxed{B}", "reference": "B", "choices": ["w", "x"]}
+    source = write(tmp_path / "in.jsonl", [GOOD, choice])
+    assert main([str(source), str(tmp_path / "out.jsonl")]) == 0
+    assert capsys.readouterr().out == "2 graded: 2 correct\n"
 
 
 @pytest.mark.parametrize(

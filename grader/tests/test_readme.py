@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from labelled import PAIRS
 
 import answer_grader
 
@@ -29,6 +30,30 @@ def adapter(name: str) -> dict[str, object]:
     names: dict[str, object] = {}
     exec(code, names)
     return names
+
+
+def test_the_benchmark_reports_its_progress_and_the_sum_of_the_kinds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = importlib.util.spec_from_file_location("benchmark", FOLDER / "benchmark.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "benchmark", benchmark)
+    spec.loader.exec_module(benchmark)
+    pairs = [*PAIRS[:3], next(pair for pair in PAIRS if pair["kind"] == "integer")]
+    source = tmp_path / "few.jsonl"
+    source.write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
+    monkeypatch.setattr(benchmark, "GRADERS", {"answer-grader": benchmark.own_verdicts})
+    monkeypatch.setattr(benchmark, "CHUNK", 2)
+    monkeypatch.setattr(sys, "argv", ["benchmark.py", str(source)])
+    benchmark.main()
+    printed = capsys.readouterr()
+    assert re.findall(r"few\.jsonl, (\w+): (\d) pairs", printed.out) == [("math", "3"), ("integer", "1"), ("all", "4")]
+    assert printed.out.count("| answer-grader | 100.0% | 0 / 0 |") == 3
+    assert re.findall(r"answer-grader: (\d of \d \w+), \d+ s", printed.err) == [
+        *("2 of 3 math", "3 of 3 math", "1 of 1 integer"),
+    ]
 
 
 @pytest.fixture
@@ -77,10 +102,15 @@ def test_rewards() -> None:
     texts = [chat[0]["content"] for chat in chats]
     assert reward(completions=texts, **asked, problem=["Half?", "Half?"]) == [1.0, 0.0]  # type: ignore[operator]
 
+    with pytest.raises(ValueError, match="the reference is missing"):
+        reward(completions=texts, **{**asked, "solution": ["1/2", None]})  # type: ignore[operator]
+
     score = adapter("compute_score")["compute_score"]
     row = {"data_source": "math", "ground_truth": "1/2", "extra_info": {"question": "Half?"}}
     assert score(**row, solution_str=r"\boxed{0.5}") == 1.0  # type: ignore[operator]
     assert score(**row, solution_str="0.5 is in the prose") == 0.0  # type: ignore[operator]
+    with pytest.raises(ValueError, match="the reference is missing"):
+        score(**{**row, "ground_truth": ""}, solution_str=r"\boxed{0.5}")  # type: ignore[operator]
 
 
 def test_trl_trains_with_the_reward(tmp_path: Path) -> None:

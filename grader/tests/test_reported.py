@@ -57,6 +57,84 @@ ACCEPTED = {
     },
     "digits after a fraction": {r"math \frac{9}{19}": [r"\frac919"], "math 0.5": [r"\frac12"]},
     "brackets": {"integer 42": ["(42)", "{42}"], "choice C": ["[C]"], "math 14": ["2[3+4]"], "math [1, 2]": ["[1,2]"]},
+    "digits in circles": {
+        "math ①③④": ["①③④", "①、③、④", "① ③ ④", "③①④", "⑴⑶⑷"],
+        "math 1, 3, 4": ["①③④"],
+        "integer 1": ["①"],
+        "math 134": ["１３４"],
+    },
+    "grouping": {"math 1,00,000": ["1,00,000"], "math 1000_2": ["1,000_2"], "math 100200050": ["100,200,050"]},
+    "a named result": {
+        r"math \frac72": [
+            *(r"\mathbb{E}[X]=\frac72", r"\operatorname{E}(X)=3.5", r"\mathbb{E}X=\frac72", r"\mathrm{Var}(X)=\frac72"),
+            *(r"\Pr[X>2]=\frac72", r"\mathbb{E}[X\mid Y]=\frac72", r"\int_0^1 f(x)\,dx=\frac72", r"E(X)=\frac72"),
+        ],
+        "integer 4": [
+            *(r"\sigma^2=4", r"\sigma_X^2=4", r"|z|^2=4", r"\left|z\right|^{2} = 4", r"\|\mathbf{v}\|=4", "AB^2=4"),
+            *("x^*=4", r"x^{\star}=4", "a_{n_k}=4", r"V_{\text{cone}}=4", r"\hat{\beta}_1=4", "|A\\cup B|=4"),
+            *(r"\lim_{x\to0}f(x)=4", r"\max_{x\in[0,1]}f(x)=4", r"\sin^2 A=4", r"\operatorname{ord}_7(3)=4"),
+        ],
+        "math 6": [r"\text{Area}(ABC)=6", r"\text{area of }\triangle ABC=6", r"[\triangle ABC]=6", r"\#S=6"],
+        r"math \mathbb{E}[X]=\frac72": ["3.5", "E(X)=3.5"],
+        r"math \sigma^2=4": ["4"],
+    },
+    "swapped sides": {
+        "integer 5": ["5=f(2)", "5=AB", "5=m+n", r"5=\text{Area}(ABC)", "5=|z|^2", "2+3=5=x"],
+        "math f(2)=5": ["5=f(2)"],
+        r"math \frac72=\mathbb{E}[X]": ["3.5", r"\mathbb{E}[X]=\frac72"],
+        "math y=2x+1": ["2x+1=y"],
+    },
+    "general solutions": {
+        reference: [
+            *(
+                r"\frac{\pi}{4}+n\pi\ (n\in\mathbb{Z})",
+                r"\frac{\pi}{4}+k\pi, k\in\mathbb Z",
+                "x=\\frac{\\pi}{4}+nπ, n∈ℤ",
+            ),
+            *(r"\left\{\frac{\pi}{4}+n\pi : n\in\mathbb{Z}\right\}", r"x\in\{\frac{\pi}{4}+k\pi \mid k\in\mathbb{Z}\}"),
+            *(r"\{x \mid x=\frac{\pi}{4}+k\pi, k\in\mathbb{Z}\}", r"\frac{\pi}{4}+m\pi \text{ for any integer } m"),
+            *(
+                r"\frac{\pi}{4}+n\pi,\text{ where } n \text{ is an integer}",
+                r"\frac{\pi}{4}+n\pi\ \forall n\in\mathbb{Z}",
+            ),
+        ]
+        for reference in (
+            *(r"math \frac{\pi}{4}+k\pi", r"math x=\frac{\pi}{4}+k\pi\ (k\in\mathbb{Z})"),
+            *(r"math \{\frac{\pi}{4}+k\pi \mid k\in\mathbb{Z}\}", r"math \frac{\pi}{4}+k\pi \text{ for integer } k"),
+        )
+    },
+    "units in one sign or in words": {
+        "math 20": ["20℃"],
+        r"math 20^\circ\text{C}": ["20℃", "20 ℃"],
+        "math 5": ["5㎡", "5‰", r"5\text{ per cent}"],
+        r"math 5\text{ m}^2": ["5㎡"],
+        r"math 5\text{ km}": ["5㎞"],
+        r"math 5\text{ m/s}": ["5㎧"],
+        "math 0.005": ["5‰", r"5\text{ per mille}"],
+        r"math 0.5\%": ["5‰"],
+        r"math 45^\circ": ["45^o", "45˚"],
+        r"math 5\%": [r"5\text{ per cent}", "5 per cent"],
+        r"math 4:30\text{ p.m.}": ["4:30㏘"],
+        r"math 5\Omega": ["5Ω", "5\u2126"],
+    },
+    "the fraction slash": {
+        r"math \frac12": ["1⁄2", "¹⁄₂", "1∕2"],
+        r"math \frac{11}{6}": ["1⅚", "1 5⁄6"],
+        "math 11/2": ["11⁄2"],
+    },
+    "ornaments": {
+        "integer 5": [
+            *(r"5\tag{1}", r"5 \tag*{(1)}", r"x=5\tag{$*$}", r"5\blacksquare", r"5\ \square", "5 ∎", r"5.\qed"),
+            *(r"\underbrace{5}_{\text{answer}}", r"\overbrace{2+3}^{5}", r"\ensuremath{5}", r"\ensuremath{x=5}"),
+        ],
+        "math 7": [r"\underbrace{3}_{a}+\underbrace{4}_{b}"],
+        "choice B": [r"\ensuremath{B}", r"B\tag{1}", r"B\blacksquare", r"\underbrace{B}_{\text{answer}}"],
+    },
+    "paired signs": {
+        r"math 22\pm8\sqrt6": [r"22\pm8\sqrt6, 22\mp8\sqrt6", r"x=22\pm8\sqrt6, x=22\mp8\sqrt6"],
+        r"math 22\pm8\sqrt6, 22\mp8\sqrt6": [r"22+8\sqrt6, 22-8\sqrt6"],
+        "math (1,-1), (-1,1)": [r"(\pm1,\mp1)", r"x=\pm1, y=\mp1"],
+    },
 }
 REFUSED = {
     "sizes and faces": {"integer 7": [r"\huge{8}", r"\hugely 7"], "choice B": [r"\small C", r"\smallest B"]},
@@ -104,6 +182,96 @@ REFUSED = {
         "integer 42": ["[42]", r"\left[42\right]"],
         "math 42": ["[42]", "x=[42]"],
         "math 3": ["[3.7]", "[1+2]"],
+    },
+    "digits in circles": {
+        **{f"{kind} 134": ["①③④", "⑴⑶⑷", "[1][3][4]", "①34", "❶❸❹"] for kind in ("math", "integer")},
+        "math ①③④": ["134", "①③", "①③⑤"],
+        "math 12": ["⑴⑶⑷", "①②"],
+    },
+    "grouping": {
+        "math 1, 0, 0": ["1,00,000"],
+        "math 1, 0": ["1,00", "1,000"],
+        r"math \{1,0\}": [r"\{1,000\}", "1,00,000"],
+        "math (1,0,0)": ["(1,00,000)"],
+        "math 1000, 0": ["1,000,00"],
+        "math 1,00,000": ["1, 0, 0"],
+    },
+    "a named result": {
+        "integer 4": [
+            *("x^2=4", "2\\sigma^2=4", r"\sigma^2=\pm4", r"\sigma^2\approx4", "|z-1|^2=4", "|2z|^2=4", r"\sigma^2>4"),
+            *(
+                r"\mathbb{E}[X]+1=4",
+                r"2\mathbb{E}[X]=4",
+                r"\mathbb{E}[X]\ne4",
+                r"\lim_{x\to0}f(x)=5",
+                "x^*=5",
+                r"\sqrt{x}=4",
+            ),
+        ],
+        "math 4": ["x^2=4", "a_1^2=4", "x^2+y^2=4", r"\theta^2+1=4", "2^x=4", r"\mathbb{E}[X]=\mathbb{E}[Y]+4"],
+        "math 12": [r"\text{Area}(ABC)=2\text{Area}(DEF)=12", r"2\text{Area}(ABC)=12"],
+        r"math \sigma^2=4": [r"\sigma=2", r"\mu=4", "2"],
+        r"math \mathbb{E}[X]=\frac72": ["E(Y)=3.5", r"\mathbb{V}[X]=3.5"],
+        "math x^2=9": ["9"],
+    },
+    "swapped sides": {
+        "integer 5": ["5=2x", "5=x+1", "6=f(2)", "5=6", "5=7=x", r"5=\text{wrong}", r"5=\text{not }x", r"5=\text{six}"],
+        "math f(2)=5": ["5=f(3)", "2=f(5)"],
+        "math x=5": ["5=y"],
+    },
+    "general solutions": {
+        reference: [
+            *(r"\frac{\pi}{4}+2n\pi\ (n\in\mathbb{Z})", r"\frac{\pi}{3}+n\pi\ (n\in\mathbb{Z})", r"\frac{\pi}{4}"),
+            *(
+                r"\frac{\pi}{4}+k\pi\ (k\in\mathbb{N})",
+                r"\frac{\pi}{4}+k\pi\ (k\notin\mathbb{Z})",
+                r"\frac{\pi}{4}+x\pi",
+            ),
+            *(r"\{\frac{\pi}{4}+2n\pi : n\in\mathbb{Z}\}", r"\frac{\pi}{4}+n\pi, k\in\mathbb{Z}", r"\mathbb{Z}"),
+            *(r"\frac{\pi}{4}+k\pi, k\in\mathbb{Z}^+", r"\frac{\pi}{4}+k\pi \text{ for positive integers } k"),
+        ]
+        for reference in (
+            *(r"math \frac{\pi}{4}+k\pi, k\in\mathbb{Z}", r"math \{\frac{\pi}{4}+k\pi \mid k\in\mathbb{Z}\}"),
+            r"math x=\frac{\pi}{4}+k\pi\ (k\in\mathbb{Z})",
+        )
+    }
+    | {
+        r"math \{x^2 \mid x>1\}": ["x>1", r"\{x^3 \mid x>1\}"],
+        "math 3k": ["3n"],
+        r"math ak\pi, k\in\mathbb{Z}": [r"bn\pi, n\in\mathbb{Z}", r"an\pi, a\in\mathbb{Z}"],
+    },
+    "units in one sign or in words": {
+        r"math 20^\circ\text{C}": ["20℉", "21℃"],
+        r"math 5\text{ m}^2": ["5㎥", "5㎠"],
+        "math 0.05": ["5‰"],
+        "math 5": ["0.5‰"],
+        r"math 5\%": ["5‰", r"5\text{ cents}", r"5\text{ per cm}", r"6\text{ per cent}"],
+        r"math 5\text{ cents}": [r"5\text{ per cent}"],
+        "integer 5": ["5‰", r"5\text{ per cent}"],
+        r"math x^\circ": ["x^o"],
+    },
+    "the fraction slash": {r"math \frac12": ["1⁄3", "12"], r"math \frac32": ["11⁄2"], "math 15/6": ["1⅚"]},
+    "ornaments": {
+        "integer 5": [
+            r"6\tag{5}",
+            r"\tag{5}",
+            r"\underbrace{6}_{5}",
+            r"5\blacksquare5",
+            r"\blacksquare",
+            r"\ensuremath{6}",
+        ],
+        "integer 10": [r"\underbrace{1+1+\cdots+1}_{10}", r"1\tag{0}"],
+        "choice B": [r"C\tag{B}", r"\underbrace{C}_{B}", r"\tag{B}"],
+    },
+    "paired signs": {
+        r"math 22\pm8\sqrt6": [
+            r"22\pm8\sqrt6, 22\mp8\sqrt5",
+            r"22\pm8\sqrt6, 23\mp8\sqrt6",
+            r"y=22\pm8\sqrt6, x=22\mp8\sqrt6",
+        ],
+        r"math 22\pm8\sqrt6, 22\mp8\sqrt6": [r"22\pm8\sqrt6, 22\pm8\sqrt6"],
+        r"math (22\pm8\sqrt6, 22\mp8\sqrt6)": [r"(22\pm8\sqrt6, 22\pm8\sqrt6)"],
+        r"math x=\pm1, y=\mp1": [r"x=\pm1, y=\pm1", r"(\pm1,\pm1)"],
     },
 }
 

@@ -9,6 +9,7 @@ from answer_grader.answers.types import (
     Answer,
     AnswerList,
     Bracketed,
+    Family,
     FiniteSet,
     NamedSet,
     Quantity,
@@ -18,23 +19,37 @@ from answer_grader.answers.types import (
     entries_of,
     variable_name,
 )
-from answer_grader.expressions.nodes import Matrix, PlusMinus, contains, expand_plus_minus
+from answer_grader.expressions.equality import equal, same_in_some_order
+from answer_grader.expressions.nodes import (
+    Matrix,
+    PlusMinus,
+    children,
+    contains,
+    expand_plus_minus,
+    has_minus_plus,
+)
+from answer_grader.expressions.tokens import GREEK
 
-_SUBSCRIPT = r"(?:'|_(?:\{[^{}]*\}|\w|\\[a-z]+))*"
-_LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_SUBSCRIPT}"
+_MARKS = r"(?:'|_(?:\{(?:[^{}]|\{[^{}]*\})*\}|\w|\\[a-z]+)|\^\{?(?:\*|\\star)\}?)*"
+_LETTER = rf"(?:[A-Za-z]|\\(?!frac|sqrt|pm|infty|pi\b)[A-Za-z]+){_MARKS}"
 _LETTERS = rf"(?:{_LETTER}|[A-Z]{{2,3}})"
-_ACCENTED = r"\\(?:vec|hat|bar|overline|overrightarrow)\{?[A-Za-z]+\}?"
+_ACCENTED = rf"\\(?:vec|hat|bar|overline|overrightarrow)\{{?\\?[A-Za-z]+\}}?{_MARKS}"
+_OPERATOR = rf"(?:{_LETTER}|\\mathbb\{{[A-Z]\}}|[A-Za-z]{{3,}}{_MARKS})"
+_NORM = rf"\|(?:{_LETTER}|{_ACCENTED})(?:(?:[+*-]|\\c[au]p)?(?:{_LETTER}|{_ACCENTED})){{0,4}}\|{_MARKS}"
+_EXPONENT = r"\^(?:\d|\{\d+\})"
 _FUNCTION = r"\\?(?:sin|cos|tan|cot|sec|csc|log|ln|det|max|min|lim)"
 _NAMES = (
     _LETTER,
-    rf"{_LETTER}(?:\^{{?-1}}?)?\(.*\)",  # f(2), P(A), f^{-1}(x)
+    rf"{_OPERATOR}(?:\^{{?-1}}?)?(?:\(.*\)|\[.*\])",  # f(2), P(A), f^{-1}(x), \mathbb{E}[X], Area(ABC)
+    rf"\\mathbb\{{[A-Z]\}}{_LETTER}|\\(?:lim(?:sup|inf)?|sup|inf|max|min)_.+|\\i+nt.+",
     rf"{_LETTER}(?:[+*-]?{_LETTER}){{1,5}}",  # m+n, a-b, abc, AB
     rf"\\frac\{{{_LETTERS}\}}\{{{_LETTERS}\}}|{_LETTERS}[/:]{_LETTERS}",
     rf"\\frac\{{(?:d|\\partial)(?:{_LETTER})?\}}\{{(?:d|\\partial){_LETTER}\}}(?:\(.*\))?",
-    r"m?\\(?:angle|measuredangle|triangle|widehat)\{?[A-Za-z]+\}?",
+    r"[A-Za-z]*\\(?:angle|measuredangle|triangle|widehat|#)\{?[A-Za-z]+\}?",
     _ACCENTED,
-    rf"{_FUNCTION}(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",
-    r"\|[A-Za-z]+\||\[[A-Z]+\]",  # |AB|, [ABC]
+    rf"{_FUNCTION}(?:{_EXPONENT})?(?:\(.*\)|\{{?{_LETTER}\}}?|\\angle\{{?[A-Z]+\}}?)",
+    rf"{_NORM}|\[(?:\\triangle)?[A-Z]+\]",  # |AB|, [ABC]
+    rf"(?:{_NORM}|{_ACCENTED}|[A-Z]{{2,}}|\\(?:{'|'.join(sorted(GREEK))}){_MARKS}){_EXPONENT}{_MARKS}",  # x^2 is unsolved
     r"[A-Za-z][A-Za-z ]+",
 )
 _NAME = re.compile("|".join(f"(?:{pattern})" for pattern in _NAMES))
@@ -48,8 +63,13 @@ def names_value(source: str) -> bool:
 
 def names_quantity(source: str) -> bool:
     """Whether it names one quantity: as `names_value`, but no sum or product of variables, which makes an equation."""
-    outside = re.sub(r"\{[^{}]*\}|\([^()]*\)", "", source)
+    outside = re.sub(r"\{[^{}]*\}|\([^()]*\)|\[[^][]*\]|\^\*", "", source)
     return names_value(source) and not re.search(r"[+*-]|^[a-z]{2,}$", outside)
+
+
+def unified_name(source: str) -> str:
+    r"""One spelling of a name: `E(X)` for `\mathbb{E}[X]`."""
+    return re.sub(r"\\mathbb|[{}]", "", source).replace("[", "(").replace("]", ")")
 
 
 def names_variable(source: str) -> bool:
@@ -65,12 +85,14 @@ def canonical(answer: Answer) -> Answer:
             return AnswerList(tuple(replace(answer, value=each) for each in expand_plus_minus(value)))
         case Relation(sides, ("in",)) if _is_variable_or_point(sides[0]):
             return canonical(sides[1])
+        case Bracketed(items) if rows := _signs_together(items):
+            return AnswerList(tuple(replace(answer, items=row) for row in rows))
         case Bracketed(items) if (index := _signed_entry(items)) is not None:
             entries = items_of(canonical(items[index]), AnswerList)
             return AnswerList(
                 tuple(replace(answer, items=(*items[:index], entry, *items[index + 1 :])) for entry in entries)
             )
-        case Relation((first, FiniteSet()), ("=",)) if variable_name(first) is not None:
+        case Relation((first, FiniteSet() | Family()), ("=",)) if variable_name(first) is not None:
             return canonical(answer.sides[1])
         case SetExpression(SetOperator.UNION, parts) if all(isinstance(part, FiniteSet) for part in parts):
             return canonical(FiniteSet(tuple(item for part in parts for item in items_of(part, FiniteSet))))
@@ -78,13 +100,19 @@ def canonical(answer: Answer) -> Answer:
             map(variable_name, names)
         ):
             return canonical(answer.sides[1])
-        case Relation((first, last), ("=",)) if variable_name(last) is not None and variable_name(first) is None:
-            return _spread_relation(Relation((last, first), ("=",), answer.source[::-1]))
         case Relation(_, operators) if set(operators) == {"="}:
             return _spread_relation(answer)
         case AnswerList(items, joiner) if not is_real_set(answer):
-            flat = [part for item in map(canonical, _named_alike(items)) for part in items_of(item, AnswerList)]
+            alike = _named_alike(items)
+            rows = _signs_together(alike)
+            if rows and are_named(answer):
+                return AnswerList(tuple(Bracketed(row, "(", ")") for row in rows))
+            if rows and same_in_some_order(rows[0], rows[1], _same_value):
+                alike = [_with_value(*pair) for pair in zip(alike, rows[0], strict=True)]
+            flat = [part for item in map(canonical, alike) for part in items_of(item, AnswerList)]
             return AnswerList(tuple(flat), joiner)
+        case Family(values, index):
+            return Family(canonical(values), index)
         case FiniteSet(items):
             flat = [part for item in map(canonical, items) for part in items_of(item, AnswerList)]
             return FiniteSet(tuple(flat)) if flat else NamedSet("empty")
@@ -132,6 +160,24 @@ def _is_variable_or_point(answer: Answer) -> bool:
     return all(
         variable_name(item) is not None for item in (answer.items if isinstance(answer, Bracketed) else (answer,))
     )
+
+
+def _signs_together(items: Sequence[Answer]) -> list[tuple[Quantity, ...]]:
+    r"""The values of the items with all upper and with all lower signs, if several have signs, `\mp` among them."""
+    sides = [item.sides[-1] if isinstance(item, Relation) and stated_value(item) else item for item in items]
+    values = tuple(side.value for side in sides if isinstance(side, Quantity) and side.unit is None)
+    signed = sum(contains(value, PlusMinus) for value in values)
+    if len(values) < len(items) or signed < 2 or not any(map(has_minus_plus, values)):
+        return []
+    return [tuple(map(Quantity, children(row))) for row in expand_plus_minus(Matrix((values,)))]
+
+
+def _same_value(one: Quantity, other: Quantity) -> bool:
+    return equal(one.value, other.value)
+
+
+def _with_value(item: Answer, value: Quantity) -> Answer:
+    return replace(item, sides=(*item.sides[:-1], value)) if isinstance(item, Relation) else value
 
 
 def _signed_entry(items: Sequence[Answer]) -> int | None:

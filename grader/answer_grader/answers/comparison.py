@@ -1,6 +1,7 @@
 """Whether two typed answers say the same. Different types are equal only where one is a way of writing the other."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 
@@ -14,6 +15,7 @@ from answer_grader.answers.canonical_form import (
     names_value,
     names_variable,
     stated_value,
+    unified_name,
 )
 from answer_grader.answers.equations import reversed_relation, same_solutions
 from answer_grader.answers.notations import minutes_after_midnight
@@ -25,6 +27,7 @@ from answer_grader.answers.types import (
     AnswerList,
     BasedNumeral,
     Bracketed,
+    Family,
     FiniteSet,
     Joiner,
     NamedSet,
@@ -35,7 +38,6 @@ from answer_grader.answers.types import (
     SetOperator,
     TimeOfDay,
     Words,
-    variable_name,
 )
 from answer_grader.answers.vectors import as_vector
 from answer_grader.answers.words import sentence_states
@@ -53,6 +55,7 @@ from answer_grader.expressions.nodes import (
     Symbol,
     children,
     contains,
+    replaced,
     symbols,
 )
 
@@ -68,8 +71,7 @@ class Comparison:
         return self.same(answer, reference) or sentence_states(answer, reference)
 
     def same(self, answer: Answer, reference: Answer) -> bool:
-        answer, reference = _without_condition(answer, reference), _without_condition(reference, answer)
-        answer, reference = canonical(answer), canonical(reference)
+        answer, reference = _with_one_index(canonical(answer), canonical(reference))
         answer, reference = as_vector(answer, reference), as_vector(reference, answer)
         answer, reference = _as_union(answer, reference), _as_union(reference, answer, is_reference=True)
         if isinstance(answer, Words) and isinstance(reference, Words):
@@ -170,7 +172,7 @@ class Comparison:
             values = stated_value(answer), stated_value(reference)
             if values[0] is None or values[1] is None:
                 return self._same_chain(answer, reference) or self._same_chain(reversed_relation(answer), reference)
-            names = answer.source[0], reference.source[0]
+            names = unified_name(answer.source[0]), unified_name(reference.source[0])
             return (names[0] == names[1] or _is_formula_name(*names)) and self.same(values[0], values[1])
         if isinstance(answer, Relation):
             return self._states(answer, reference)
@@ -296,28 +298,35 @@ def _holds_sets(items: Sequence[Answer]) -> bool:
     return any(isinstance(item, FiniteSet) for item in items)
 
 
-def _without_condition(answer: Answer, other: Answer) -> Answer:
-    r"""`\\pi k, k \\in \\mathbb{Z}` without what it says of k, where the other side leaves that out."""
-    if not isinstance(answer, AnswerList) or _condition(answer) is None or _condition(other) is not None:
-        return answer
-    rest = answer.items[:-1]
-    return rest[0] if len(rest) == 1 else AnswerList(rest, answer.joiner)
+def _with_one_index(answer: Answer, reference: Answer) -> tuple[Answer, Answer]:
+    """General solutions as their values, which have the same letter for the integer. One side may leave out what it is."""
+    if not (isinstance(answer, Family) or isinstance(reference, Family)):
+        return answer, reference
+    (index, values), (other_index, other_values) = (
+        (each.index, each.values) if isinstance(each, Family) else (_only_index(each), each)
+        for each in (answer, reference)
+    )
+    return (_renamed(values, index, other_index) if index and other_index else values), other_values
 
 
-def _condition(answer: Answer) -> str | None:
-    """The variable that the last part of an answer calls an integer, if the parts before it have that variable."""
-    last = answer.items[-1] if isinstance(answer, AnswerList) else None
-    if not isinstance(last, Relation) or last.operators != ("in",) or last.sides[1] != NamedSet("Z"):
-        return None
-    assert isinstance(answer, AnswerList)
-    values = [value for item in answer.items[:-1] for value in _values(item)]
-    name = variable_name(last.sides[0])
-    return name if name is not None and any(name in symbols(value) for value in values) else None
+def _only_index(answer: Answer) -> str | None:
+    """The one variable of a value, after its name (`x =`), if it can be an integer by its letter."""
+    values = [item.sides[-1] if isinstance(item, Relation) else item for item in items_of(answer, AnswerList)]
+    names = frozenset().union(*(symbols(value.value) for value in values if isinstance(value, Quantity)))
+    return next(iter(names)) if len(names) == 1 and names <= set("jklmn") else None
 
 
-def _values(item: Answer) -> list[Node]:
-    sides = item.sides if isinstance(item, Relation) else (item,)
-    return [side.value for side in sides if isinstance(side, Quantity)]
+def _renamed(answer: Answer, name: str, other: str) -> Answer:
+    """The same values with another letter for a variable."""
+    match answer:
+        case Quantity(value):
+            return replace(answer, value=replaced(value, Symbol(name), Symbol(other)))
+        case AnswerList(items):
+            return replace(answer, items=tuple(_renamed(item, name, other) for item in items))
+        case Relation(sides):
+            return replace(answer, sides=tuple(_renamed(side, name, other) for side in sides))
+        case _:
+            return answer
 
 
 def _name_of(item: Answer) -> str:

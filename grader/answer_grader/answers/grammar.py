@@ -1,16 +1,18 @@
 """From the text in the box to a typed answer."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from answer_grader.answers.canonical_form import items_of
+from answer_grader.answers.canonical_form import items_of, names_value
 from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
 from answer_grader.answers.types import (
     Answer,
     AnswerList,
     Bracketed,
+    Family,
     FiniteSet,
     Joiner,
     NamedSet,
@@ -20,11 +22,12 @@ from answer_grader.answers.types import (
     SetExpression,
     SetOperator,
     Words,
+    variable_name,
 )
 from answer_grader.answers.vectors import parse_combination, parse_transposed
-from answer_grader.answers.words import is_hedged_clause, is_negation, parse_words, unparsed
+from answer_grader.answers.words import is_hedge, is_hedged_clause, is_negation, parse_words, unparsed
 from answer_grader.bounds import TooComplex
-from answer_grader.expressions.equality import equal
+from answer_grader.expressions.equality import equal, exact_value
 from answer_grader.expressions.grammar import NotAnExpression, Parser
 from answer_grader.expressions.nodes import Matrix, symbols
 from answer_grader.expressions.normalization import normalize
@@ -64,6 +67,8 @@ def _parse_list(tokens: list[Token]) -> Answer:
         whole = parse_words(text_of(tokens))
         if not isinstance(whole, Words):
             return whole
+    if family := _parse_family(tokens):
+        return family
     text = text_of(tokens)
     moment = parse_time_of_day(text) or parse_date(text)
     if moment is not None:
@@ -77,6 +82,27 @@ def _parse_list(tokens: list[Token]) -> Answer:
     items = tuple(_parse_relation(part) for part in parts)
     duration = sum_of_parts(items) if joiner is not Joiner.OR else None
     return duration or AnswerList(items, joiner)
+
+
+_INTEGER = re.compile(
+    r"[,;]? ?\(? ?(?:(?:where|for|with|all|any|some|every|each|\\forall) ?)*"
+    r"(?:integers? ([A-Za-z])|([A-Za-z]) ?(?:\\in ?(?:\\mathbb ?)?\{?Z\}?|(?:is )?(?:an |any |arbitrary )*integer)) ?\)?"
+)
+_LONGEST_CONDITION = 14
+
+
+def _parse_family(tokens: list[Token]) -> Family | None:
+    r"""Values with an integer in them: `k\pi, k \in \mathbb{Z}`, `k\pi\ (k \in \mathbb{Z})`, `k\pi \text{ for integer } k`."""
+    if not any(token.text in ("Z", "integer", "integers") for token in tokens[-4:]):
+        return None
+    for start in range(max(1, len(tokens) - _LONGEST_CONDITION), len(tokens)):
+        if condition := _INTEGER.fullmatch(text_of(tokens[start:])):
+            index, values = condition[1] or condition[2], _parse_list(tokens[:start])
+            items = items_of(values, AnswerList)
+            sides = [item.sides[-1] if isinstance(item, Relation) else item for item in items]
+            if any(isinstance(side, Quantity) and index in symbols(side.value) for side in sides):
+                return Family(values, index)
+    return None
 
 
 def _without_introduction(tokens: list[Token]) -> list[Token]:
@@ -149,7 +175,20 @@ def _parse_relation(tokens: list[Token]) -> Answer:
     if not parts[0] and operators == ("=",):
         return _parse_side(parts[1])
     sides = tuple(_parse_side(strip_punctuation(part)) for part in parts)
-    return Relation(sides, operators, tuple(text_of(part).replace(" ", "") for part in parts))
+    source = tuple(text_of(part).replace(" ", "") for part in parts)
+    if set(operators) == {"="} and _is_named_last(sides, source, parts[-1]):
+        sides, source = sides[::-1], source[::-1]
+    return Relation(sides, operators, source)
+
+
+def _is_named_last(sides: Sequence[Answer], source: Sequence[str], last: list[Token]) -> bool:
+    """Whether the name of the value is on the right: `24 = n`, `5 = f(2)`."""
+    if variable_name(sides[-1]) is not None:
+        return variable_name(sides[0]) is None
+    if not names_value(source[-1]) or names_value(source[0]):
+        return False
+    computed = isinstance(sides[-1], Quantity) and exact_value(sides[-1].value) is not None
+    return not computed and not any(token.is_wordlike and is_hedge(token.text) for token in last)
 
 
 def _parse_side(tokens: list[Token]) -> Answer:
@@ -261,8 +300,13 @@ def _comma_parts(inner: list[Token]) -> list[list[Token]]:
 
 def _set_builder(variable: list[Token], condition: list[Token]) -> Answer:
     r"""The condition of `\{x \mid x > 2\}`, met with the set that the variable is taken from."""
-    content = _parse_list(condition)
     head = _parse_relation(variable)
+    if isinstance(head, Quantity) and variable_name(head) is None:
+        family = _parse_family([*variable, Token(TokenKind.SIGN, ","), *condition])
+        if family is None:
+            raise NotAnExpression("a set of the values of a formula")
+        return family
+    content = _parse_list(condition)
     if isinstance(head, Relation) and head.operators == ("in",) and head.sides[1] != NamedSet("R"):
         return SetExpression(SetOperator.INTERSECTION, (head.sides[1], content))
     return content

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from answer_grader.answers.requested_format import RequestedFormat
 from answer_grader.answers.types import Quantity, Unit
-from answer_grader.answers.units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, multiply, power
+from answer_grader.answers.units import DEGREE, PERCENT, RADIAN, UNITS, find_unit, is_percentage, multiply, power
 from answer_grader.expressions.nodes import Constant, Node, Number, Power, Product, Quotient, Symbol, contains
 
 SameValue = Callable[[Node, Node], bool]
@@ -21,7 +21,7 @@ def same_quantity(answer: Quantity, reference: Quantity, requested: RequestedFor
     """
     answer, reference = _with_bare_unit(answer, reference), _with_bare_unit(reference, answer)
     stated, expected = answer.unit, reference.unit
-    if PERCENT in (stated, expected):
+    if is_percentage(stated) or is_percentage(expected):
         return _same_percent(answer, reference, requested, same)
     if stated in _ANGLES or expected in _ANGLES:
         return _same_angle(answer, reference, requested, same)
@@ -86,19 +86,17 @@ def _same_noun(answer: str, reference: str) -> bool:
 
 def _same_percent(answer: Quantity, reference: Quantity, requested: RequestedFormat, same: SameValue) -> bool:
     stated, expected = answer.unit, reference.unit
-    if stated == expected:
-        return same(answer.value, reference.value)
-    if stated not in (None, PERCENT) or expected not in (None, PERCENT):
-        return False
-    if expected == PERCENT:
-        if requested.wants_plain_number:
-            return same(answer.value, _times(reference.value, Fraction(1, 100)))
-        return same(answer.value, reference.value)
-    in_percent = same(answer.value, reference.value)
-    as_number = same(_times(answer.value, Fraction(1, 100)), reference.value)
+    if stated is not None and expected is not None:
+        same_kind = is_percentage(stated) and is_percentage(expected)
+        return same_kind and same(_times(answer.value, stated.factor / expected.factor), reference.value)
+    if expected is not None:
+        factor = expected.factor if requested.wants_plain_number else 1
+        return same(answer.value, _times(reference.value, Fraction(factor)))
+    assert stated is not None
     if requested.wants_percent:
-        return in_percent
-    return as_number if requested else in_percent or as_number
+        return same(_times(answer.value, stated.factor / PERCENT.factor), reference.value)
+    as_number = same(_times(answer.value, stated.factor), reference.value)
+    return as_number or (not requested and same(answer.value, reference.value))
 
 
 def _same_angle(answer: Quantity, reference: Quantity, requested: RequestedFormat, same: SameValue) -> bool:

@@ -126,9 +126,8 @@ class RequestedFormat:
         """Reads the end of the problem's text, which is where the question stands."""
         text = (problem or "")[-_LONGEST:].lower()
         text = re.sub(r"\\(?:text|textbf|textit|mathrm|mbox|emph)\s*\{([^{}]*)\}", r" \1 ", text)
-        return cls(
-            re.sub(r"\s+", " ", text.replace("\\\\", " ").replace("\\%", " percent").replace("%", " percent")).strip()
-        )
+        text = re.sub(r"\\?%|\bper cent\b", " percent", text.replace("\\\\", " "))
+        return cls(re.sub(r"\s+", " ", text).strip())
 
     def __bool__(self) -> bool:
         return bool(self.text)

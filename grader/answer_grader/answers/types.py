@@ -114,6 +114,14 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
+class Family:
+    r"""General solutions: the values for all integers in one variable, `k\pi` with `k \in \mathbb{Z}`."""
+
+    values: "Answer"
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """An answer in words, in small letters and without punctuation; also whatever could not be read."""
 
@@ -131,6 +139,7 @@ Answer = (
     | SetExpression
     | NamedSet
     | Relation
+    | Family
     | Words
 )
 
@@ -165,6 +174,7 @@ _DESCRIPTIONS: dict[type, str] = {
     AnswerList: "a list",
     SetExpression: "a set",
     NamedSet: "a set",
+    Family: "general solutions",
     Words: "words, or a formula that is not read",
 }
 

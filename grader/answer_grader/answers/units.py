@@ -21,12 +21,13 @@ def _unit(dimensions: str, factor: str | int = 1) -> Unit:
     return Unit(tuple(sorted(parsed)), Fraction(factor))
 
 
-PERCENT = _unit("percent")
+PERCENT = _unit("percent", "1/100")
 DEGREE = _unit("degree")
 RADIAN = _unit("radian")
 
 _DEFINITIONS: dict[str, Unit] = {
     "percent percents percentage pct %": PERCENT,
+    "permille ‰": _unit("percent", "1/1000"),
     "degree degrees deg": DEGREE,
     "radian radians rad rads": RADIAN,
     # length
@@ -122,6 +123,11 @@ def find_unit(word: str) -> Unit | None:
     if word == "Mg":
         return None  # in small letters it is a milligram
     return UNITS.get(word) or (UNITS.get(word.lower()) if len(word) > 1 else None)
+
+
+def is_percentage(unit: Unit | None) -> bool:
+    """Whether it is percent or per mille."""
+    return unit is not None and unit.dimensions == PERCENT.dimensions
 
 
 def multiply(left: Unit, right: Unit) -> Unit:
@@ -260,8 +266,8 @@ class _UnitPhraseParser:
         return True
 
     def _unit_of(self, token: Token) -> Unit | None:
-        if token.is_sign("%"):
-            return PERCENT
+        if token.is_sign("%", "‰"):
+            return UNITS[token.text]
         if token.is_sign("'"):
             return UNITS["inch" if self._accept(lambda follower: follower.is_sign("'")) else "foot"]
         if token.is_sign("^") and self._accept(lambda follower: follower.is_command("circ")):

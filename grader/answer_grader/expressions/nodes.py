@@ -172,13 +172,18 @@ def expand_plus_minus(node: Node) -> list[Node]:
     signs = _signs(node)
     if not signs:
         return [node]
-    if len(signs) > MAX_SIGNS:
-        raise TooComplex("too many plus-minus signs")
     if any(sign.inverted for sign in signs):
         choices = [tuple(upper != sign.inverted for sign in signs) for upper in (True, False)]
+    elif len(signs) > MAX_SIGNS:
+        raise TooComplex("too many plus-minus signs")
     else:
         choices = list(product((True, False), repeat=len(signs)))
     return [_choose(node, iter(choice)) for choice in choices]
+
+
+def has_minus_plus(node: Node) -> bool:
+    r"""Whether it has a `\mp`."""
+    return any(sign.inverted for sign in _signs(node))
 
 
 def _signs(node: Node) -> list[PlusMinus]:

@@ -17,13 +17,15 @@ _UNICODE = {
     "λ": r"\lambda ", "μ": r"\mu ", "σ": r"\sigma ", "φ": r"\phi ", "ω": r"\omega ", "δ": r"\delta ", "Δ": r"\Delta ",
     "…": r"\ldots ", "′": "'", "″": "''", "’": "'", "“": '"', "”": '"', "∨": r"\lor ", "∧": r"\land ", "⌊": r"\lfloor ",
     "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "⟨": r"\langle ", "⟩": r"\rangle ", "€": r"\euro ",
-    "£": r"\pounds ", "¢": r"\cents ", "¥": r"\yen ", "₹": r"\rupee ", "½": r"\frac{1}{2}", "⅓": r"\frac{1}{3}",
-    "⅔": r"\frac{2}{3}", "¼": r"\frac{1}{4}", "¾": r"\frac{3}{4}", "⅕": r"\frac{1}{5}", "⅛": r"\frac{1}{8}",
-    "→": r"\to ", "⇒": r"\implies ", "∴": r"\therefore ", "✓": r"\checkmark ", "✔": r"\checkmark ",
-    "、": ", ", "∖": r"\setminus ", "∣": "|",
+    "£": r"\pounds ", "¢": r"\cents ", "¥": r"\yen ", "₹": r"\rupee ", "→": r"\to ", "⇒": r"\implies ",
+    "∴": r"\therefore ", "✓": r"\checkmark ", "✔": r"\checkmark ", "■": r"\blacksquare ", "∎": r"\blacksquare ",
+    "□": r"\square ", "、": ", ", "∖": r"\setminus ", "∣": "|", "⁄": "/", "∕": "/", "˚": r"^\circ ", "Ω": r"\Omega ",
 }  # fmt: skip
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ", "0123456789+-n")
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+_RAISED_FRACTION = re.compile("([⁰¹²³⁴⁵⁶⁷⁸⁹]{1,9})[⁄∕/]([₀₁₂₃₄₅₆₇₈₉]{1,9})")
+_ENCLOSED = "①-⒛⓪㉑-㉟㊱-㊿"
+_BESIDE_ENCLOSED = re.compile(rf"(?<=[{_ENCLOSED}])\s*(?=[{_ENCLOSED}0-9])|(?<=[0-9])\s*(?=[{_ENCLOSED}])")
 
 # `{}_{10}C_3` and `^{10}C_3`, and `{}_{10}P_3` for arrangements: `C(10, 3)` may be a point, `^{3}P_2` an atom's state.
 _FROM = r"(?<![\w)\]}])(?:\{\s?\}\s?)?%s\s*(?:\{\s*(\d{1,6})\s*\}|(\d))"
@@ -37,6 +39,10 @@ SWITCHES = (
 """Sizes and faces that hold until they are switched off."""
 COLOURS = r"\\(?:(?:text)?color|colorbox|fcolorbox\s*\{[^{}]*\})\s*\{[^{}]*\}"
 _LEADING = re.compile(r"\\(?:to|therefore|implies|(?:long|Long)?rightarrow|Rightarrow)(?![A-Za-z])")
+_GROUP = r"\s*\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
+_BRACED = re.compile(rf"\\(?:under|over)brace({_GROUP})(?:\s*[_^]{_GROUP})?")
+_TAG = re.compile(rf"\\(?:tag|label)\*?{_GROUP}|\\(?:nonumber|notag|ensuremath)(?![A-Za-z])")
+_AT_THE_END = re.compile(r"(?<=.)\\(?:checkmark|blacksquare|square|Box|qed(?:here|symbol)?)(?![A-Za-z])\s*$")
 _EMPHASIS = re.compile(r"(\*{1,3}|__|`+)([^*_`]+)\1")
 _STRUCK_OUT = re.compile(r"(^|=)\s*~~([^~]+)~~\s*$")
 _CHOSEN_FROM = re.compile(
@@ -101,7 +107,9 @@ _SPELLINGS: tuple[_Spelling, ...] = (
     (r"\\(?:dots|cdots|dotsc|dotsb)(?![A-Za-z])|\.\.\.", r"\\ldots "),
     (r"\\(?:colon)(?![A-Za-z])|\{:\}", ":"),
     (r"\\(?:degree|degrees)(?![A-Za-z])", r"^\\circ "),
-    (r"(?<=\d)\s*(?:\\deg(?![A-Za-z])|\^\s*\{\s*(?:\\text\s*\{\s*)?o\s*\}(?:\s*\})?)", r"^\\circ "),
+    (r"(?<=\d)\s*(?:\\deg(?![A-Za-z])|\^\s*(?:o(?![a-z])|\{\s*(?:\\text\s*\{\s*)?o\s*\}(?:\s*\})?))", r"^\\circ "),
+    (r"\\(?:permil|perthousand|textperthousand)(?![A-Za-z])", "‰"),
+    (r"\bper[\s~]+(?=(?:cent|mille)\b)", "per"),
     (r"\^\s*\{\s*\\circ\s*\}", r"^\\circ "),
     (r"\{([^{}\\]*)\\choose(?![A-Za-z])([^{}\\]*)\}", r"\\binom{\1}{\2}"),
     (_FROM % "[_^]" + _LETTER % ("C", "C") + _CHOSEN, r"\\binom{\1\2}{\3\4}"),
@@ -148,7 +156,7 @@ def normalize(text: str) -> str:
     text = _STRUCK_OUT.sub(r"\1\\text{not }\2", without_marks(text))
     text = re.sub(r"(?<!\\)\\$", "", _replace_unicode(text).strip())
     text = _drop_delimiters(text).strip()
-    text = re.sub(r"\s*\\checkmark\s*$", "", _LEADING.sub("", text, count=1) if _LEADING.match(text) else text)
+    text = without_ornaments(_LEADING.sub("", text, count=1) if _LEADING.match(text) else text)
     for pattern, replacement in _FIRST:
         text = pattern.sub(replacement, text)
     text = _CASES.sub(
@@ -158,6 +166,11 @@ def normalize(text: str) -> str:
     for pattern, replacement in _LAST:
         text = pattern.sub(replacement, text)
     return text
+
+
+def without_ornaments(text: str) -> str:
+    r"""Without `\tag{1}`, a final `\blacksquare`, the brace and the label of `\underbrace{5}_{\text{answer}}`."""
+    return _AT_THE_END.sub("", _BRACED.sub(r"\1", _TAG.sub(" ", text)).rstrip()) if "\\" in text else text
 
 
 def without_marks(text: str) -> str:
@@ -211,12 +224,32 @@ def _plain_letters(text: str) -> str:
     return _VECTOR.sub(lambda match: match[0] if (letter := match[1] or match[2]) in rest else f" {letter} ", text)
 
 
+def compatible(text: str) -> str:
+    """NFKC, in which digits in circles or brackets stay numbers of their own: `①③` is 1 and 3, not 13."""
+    return unicodedata.normalize("NFKC", _BESIDE_ENCLOSED.sub(", ", text))
+
+
+def _in_letters(character: str) -> str:
+    r"""`\frac{1}{2}` for `½`, `\text{ m²}` for `㎡`, `°C` for `℃`: signs whose parts NFKC would run together."""
+    kind, _, codes = unicodedata.decomposition(character).partition(" ")
+    parts = "".join(chr(int(code, 16)) for code in codes.split())
+    numerator, _, denominator = parts.partition("⁄")
+    if denominator:
+        return rf"\frac{{{numerator}}}{{{denominator}}}"
+    return rf"\text{{ {parts}}}" if kind == "<square>" else parts if character in "℃℉" else character
+
+
 def _replace_unicode(text: str) -> str:
     if text.isascii():
         return text
+    text = _RAISED_FRACTION.sub(
+        lambda match: rf"\frac{{{match[1].translate(_SUPERSCRIPTS)}}}{{{match[2].translate(_SUBSCRIPTS)}}}",
+        unicodedata.normalize("NFC", text),
+    )
+    text = "".join(character if character.isascii() else _in_letters(character) for character in text)
     text = re.sub("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+", lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
     text = re.sub("[₀₁₂₃₄₅₆₇₈₉]+", lambda match: "_{" + match[0].translate(_SUBSCRIPTS) + "}", text)
-    return unicodedata.normalize("NFKC", "".join(_UNICODE.get(character, character) for character in text))
+    return compatible("".join(_UNICODE.get(character, character) for character in text))
 
 
 def _drop_delimiters(text: str) -> str:

@@ -94,6 +94,8 @@ class Token:
 _TEXT = re.compile(rf"(?:{FONTS}|\\(?:unit|si)\s*)(?=\{{)")
 _PLAIN_NUMBER = re.compile(r"(?:\d+\.\d+|\d+\.(?!\d)|\.\d+|\d+)(?:[eE][+-]?\d+(?![A-Za-z\d]))?")
 _GROUPED_NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?(?!,\d{3})")
+_MISGROUPED = re.compile(r"[1-9]\d{0,2}(?:,\d{2,3})*,0\d{1,2}(?!\d)")
+"""No list, since a number does not begin with a zero, and no grouping by thousands: `1,00,000`."""
 # `0.\overline{3}`, `0.1\dot{6}`, `0.(3)`, and `0.333\ldots`
 _PERIOD_MARK = r"\\(?:overline|bar|overbar|dot|overset\{\.\}|dot)\s*"
 _REPEATING = re.compile(
@@ -150,6 +152,10 @@ def tokenize(text: str, *, grouping: bool) -> list[Token]:
 
 
 def _next_token(text: str, position: int, *, grouping: bool, in_text: bool, spaced: bool) -> tuple[Token, int]:
+    grouped = _GROUPED_NUMBER.match(text, position) if grouping else None
+    misgrouped = _MISGROUPED.match(text, position)
+    if misgrouped and not (grouped and grouped.end() >= misgrouped.end()):
+        return Token(TokenKind.SIGN, misgrouped[0], None, spaced), misgrouped.end()
     for pattern, value in _NUMBERS:
         match = pattern.match(text, position) if grouping or pattern is not _GROUPED_NUMBER else None
         if match and (number := value(match)) is not None:

@@ -57,7 +57,8 @@ def score(
     # Tables say why a response is missing, and read the files of this stage alone.
     missing = missing_responses(responses)
     print(f"{model}/{benchmark}/{condition}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
-    print(forms)
+    if text := str(forms):
+        print(text)
     return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
 
 
