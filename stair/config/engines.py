@@ -24,10 +24,11 @@ class TransformersEngine(Strict):
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="Where it computes; auto: a GPU if there is one."
     )
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = Field(
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = Field(
         "sdpa",
         description="Native attention's implementation; auto takes FlashAttention2 where it is installed and the model "
-        "works in bfloat16 on a GPU, else sdpa. Rows record what it was.",
+        "works in bfloat16 on a GPU, else sdpa. FlashAttention3 needs a Hopper GPU and the package flash-attn-3. Rows record "
+        "what it was.",
     )
     batch_width: int = Field(ge=1, le=10_000, description="Rows of a decoding batch, always all computed.")
     prefill_width: int = Field(

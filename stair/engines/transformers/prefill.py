@@ -30,10 +30,10 @@ class Prefilled:
 
 
 Place = Callable[[int, Prefilled], None]
-"""Receives a request's number and its processed prompt, and does not keep the latter."""
+"""Receives a request's number and its processed prompt; it must not keep the prompt's states."""
 
 KEPT_TOKENS = 2048
-"""A longer prompt contains a history, which a later request hardly shares: its states are not kept for one."""
+"""Longer prompts contain a history, which later requests rarely share. Their states are not kept between two calls."""
 
 
 class Prefill:
