@@ -9,7 +9,7 @@
 # make test-reproduced   checks the numbers and seconds of the finished tiny run against docs/tiny.md
 # make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make gpu         tests and measurements on one GPU in 11 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (benchmarks/gpu.md)
+# make gpu         tests and measurements on one GPU in 14 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (benchmarks/gpu.md)
 # make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first

@@ -44,7 +44,9 @@ def main() -> None:
     options.add_argument("--layers", type=int, default=2, help="of the small shapes")
     options.add_argument("--vocabulary", type=int, default=1024, help="of the small shapes")
     options.add_argument("--dtype", choices=["float32", "bfloat16"], help="BF16 on a GPU, else FP32")
-    options.add_argument("--attention", choices=["auto", "sdpa", "flash_attention_2"], default="auto")
+    options.add_argument(
+        "--attention", choices=["auto", "sdpa", "flash_attention_2", "flash_attention_3"], default="auto"
+    )
     options.add_argument("--rounds", type=int, default=2, help="each time is the least of so many")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--no-bars", action="store_true", help="set no limits; for sizes that are too small for them")

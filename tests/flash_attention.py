@@ -18,6 +18,7 @@ import transformers.modeling_flash_attention_utils as used
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from stair.models.flash_kernels import PACKAGES
 from tests.conftest import random_model
 
 
@@ -66,6 +67,8 @@ def flash_attn_with_kvcache(
     """Attention of `[rows, tokens, heads, width]` to the first `cache_seqlens` `[rows]` positions of each row's cache."""
     assert cache_seqlens.dtype == torch.int32 and cache_seqlens.shape == q.shape[:1], "the kernels take no other"
     assert q.stride(-1) == k_cache.stride(-1) == v_cache.stride(-1) == 1
+    if q.is_meta:
+        return torch.empty_like(q)
     lengths = cache_seqlens.tolist()
     assert all(0 < length <= k_cache.shape[1] for length in lengths)
     rows = zip(q, k_cache, v_cache, lengths, strict=True)
@@ -77,12 +80,12 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, scale: float | None, causal: boo
     k, v = (states.repeat_interleave(q.shape[1] // states.shape[1], dim=1) for states in (k, v))
     logits = torch.einsum("qhd,khd->hqk", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
     if causal:
-        hidden = torch.ones(len(q), len(k), dtype=torch.bool).triu(1 + len(k) - len(q))
+        hidden = torch.ones(len(q), len(k), dtype=torch.bool, device=q.device).triu(1 + len(k) - len(q))
         logits = logits.masked_fill(hidden, -torch.inf)
     return torch.einsum("hqk,khd->qhd", torch.softmax(logits, dim=-1).nan_to_num(0.0), v)
 
 
-def use_flash_attention(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+def use_flash_attention(monkeypatch: pytest.MonkeyPatch, attention: str = "flash_attention_2") -> Counter[str]:
     """Makes Transformers and the engine take these functions. Returns the number of calls of each, which grows."""
     calls: Counter[str] = Counter()
 
@@ -99,13 +102,14 @@ def use_flash_attention(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         "_pad_fn": used._pad_input,
         "_unpad_fn": used._unpad_input,
         "_process_flash_kwargs_fn": used._lazy_define_process_function(flash_attn_varlen_func),
-        "_loaded_implementation": "flash_attention_2",
+        "_loaded_implementation": attention,
     }
     for name, function in functions.items():
         monkeypatch.setattr(used, name, function)
-    package: Any = ModuleType("flash_attn")
-    package.flash_attn_with_kvcache = counted(flash_attn_with_kvcache)
-    monkeypatch.setitem(sys.modules, "flash_attn", package)
+    for module, _ in PACKAGES.values():
+        package: Any = ModuleType(module)
+        package.flash_attn_with_kvcache = counted(flash_attn_with_kvcache)
+        monkeypatch.setitem(sys.modules, module, package)
     return calls
 
 

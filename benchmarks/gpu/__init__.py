@@ -1,1 +1,1 @@
-"""`make gpu`: everything that needs a GPU, in eleven minutes, with any Python that has torch."""
+"""`make gpu`: everything that needs a GPU, in fourteen minutes, with any Python that has torch."""

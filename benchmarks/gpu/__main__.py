@@ -1,6 +1,6 @@
 """Everything that needs a GPU, in one command: `make gpu`, or
 
-    python -m benchmarks.gpu --device cuda [--out benchmarks/gpu.md] [--only read decode] [--minutes 11]
+    python -m benchmarks.gpu --device cuda [--out benchmarks/gpu.md] [--only read decode] [--minutes 14]
 
 Needs torch and Transformers, and pytest for the tests. Each part runs in a process of its own.
 The page is written after every part. --device cpu runs every part at small shapes.
@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="PART", help=f"of {', '.join(names)}"
     )
-    parser.add_argument("--minutes", type=float, default=11.0, help="for everything together")
+    parser.add_argument("--minutes", type=float, default=14.0, help="for everything together")
     chosen = parser.parse_args()
     out = chosen.out or (GPU_PAGE if chosen.device == "cuda" else CPU_PAGE)
     if out.is_dir():  # such as a variable OUT of the environment names

@@ -63,6 +63,14 @@ PARTS = (
         cpu="--shapes tiny-qwen3.5 --batch 2 --prompt 40 --tokens 8 --bank 30 --rounds 1 --loop 1",
     ),
     Part(
+        "long",
+        "Sixteen rows with prompts of 16,384 tokens and 2,000 decoded tokens, natively and with STAIR and capture.",
+        "benchmarks.long",
+        190,
+        cuda="--device cuda",
+        cpu="--rows 2 --prompt 80 --tokens 12 --bank 30",
+    ),
+    Part(
         "runtime",
         "The runtime study's own measurements at Qwen3.5-4B's shape: transfer, prefill and decoding behind a bank of the "
         "paper's median length.",

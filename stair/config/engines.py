@@ -22,10 +22,11 @@ class TransformersEngine(Strict):
     """Whether it is a server of its own, with an environment of its own."""
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "sdpa"
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "sdpa"
     batch_width: int = Field(ge=1, le=10_000)
     prefill_width: int = Field(1, ge=1, le=10_000)
-    prefill_chunk: Positive = Field(8192, multiple_of=64)
+    prefill_chunk: Positive = Field(8192, multiple_of=64)  # Gated DeltaNet's own blocks
+    # Partial vectors would make sums depend on how long a neighbour's cache is.
     cache_block: Positive = Field(multiple_of=32)
 
     @property

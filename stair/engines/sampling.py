@@ -60,6 +60,10 @@ def token_probabilities(
     return kept / kept.sum()
 
 
+UNSOUND = -1
+"""In place of a token: the row's logits contain NaN or infinity."""
+
+
 class BatchSampler:
     """Draws a token for every row of a batch; rows have settings and seeds of their own.
 
@@ -115,14 +119,13 @@ class BatchSampler:
     def draw(self, logits: torch.Tensor) -> torch.Tensor:
         """Draws the next token of every row, `[rows]` int64, from logits `[rows, vocabulary]`; free rows too.
 
-        Raises FloatingPointError if a row's logits hold NaN or infinity.
+        A row whose logits contain NaN or infinity gets `UNSOUND` (minus infinity rules a token out, and is sound). The result
+        says so because an exception would need a second copy to the host at every step.
         """
         if self._stale:
             self._refresh()
         scores = logits.float()
-        broken = unsound(scores)
-        if broken.any():
-            raise FloatingPointError(f"NaN or infinity in the logits of rows {broken.nonzero()[:, 0].tolist()}")
+        sound = (scores < torch.inf).all(-1)
         if self._tokens < scores.shape[1]:
             scores = scores.clone()
             scores[:, self._tokens :] = -torch.inf
@@ -134,11 +137,10 @@ class BatchSampler:
             scores = scores - self._presence * self._generated
         greedy = scores.argmax(-1)
         # A full normaliser, then only the candidates: the tail of the vocabulary never needs noise.
-        warm = scores.double() / self._temperature.clamp_min(torch.finfo(torch.float64).tiny).where(
-            ~self._greedy[:, None], 1.0
-        )
-        top, ids = _top(warm, self._candidates)
-        full = (top - warm.logsumexp(-1, keepdim=True)).exp()
+        temperature = self._temperature.clamp_min(torch.finfo(torch.float64).tiny).where(~self._greedy[:, None], 1.0)
+        ids = _top(scores, self._candidates)
+        top = scores.gather(1, ids).double() / temperature
+        full = (top - (scores.double() / temperature).logsumexp(-1, keepdim=True)).exp()
         rank = torch.arange(full.shape[1], device=full.device)
         keep = rank < self._top_k
         within = torch.where(keep, full, 0.0)
@@ -151,22 +153,17 @@ class BatchSampler:
         tokens = torch.where(self._greedy, greedy, drawn)
         self._generated.scatter_(1, tokens[:, None], True)
         self._steps += 1
-        return tokens
+        return torch.where(sound, tokens, UNSOUND)
 
 
-def unsound(logits: torch.Tensor) -> torch.Tensor:
-    """Rows (bool `[rows]`) whose logits hold NaN or infinity; minus infinity rules a token out, and is sound."""
-    return ~(logits < torch.inf).all(-1)
-
-
-def _top(scores: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The greatest `count` of each row in descending order, ties by id: a stable order on every device."""
-    if count >= scores.shape[1]:
-        return torch.sort(scores, dim=-1, descending=True, stable=True)
-    # topk leaves the order among equal values open, at its edge too: draw a few more, then order by (value, id).
-    extra = min(scores.shape[1], count + 8)
-    values, ids = scores.topk(extra, dim=-1)
-    by_id = ids.argsort(dim=-1)
-    values, ids = values.gather(1, by_id), ids.gather(1, by_id)
-    order = torch.sort(values, dim=-1, descending=True, stable=True).indices[:, :count]
-    return values.gather(1, order), ids.gather(1, order)
+def _top(scores: torch.Tensor, count: int) -> torch.Tensor:
+    """The ids of the greatest `count` scores of each row in descending order, ties by id, on every device."""
+    size = scores.shape[1]
+    if count >= size:
+        return torch.sort(scores, dim=-1, descending=True, stable=True).indices
+    # Among equal scores topk keeps any. So its last score decides: greater ones are kept, then equal ones from the lowest id on.
+    last = scores.topk(count, dim=-1).values[:, -1:]
+    places = torch.arange(size, dtype=torch.int32, device=scores.device)
+    preference = torch.where(scores > last, places, torch.where(scores == last, places + size, 2 * size))
+    ids = preference.topk(count, dim=-1, largest=False).values.long() % size
+    return ids.gather(1, scores.gather(1, ids).sort(dim=-1, descending=True, stable=True).indices)

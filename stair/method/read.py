@@ -95,24 +95,34 @@ class RowReadout:
         self._weights = read.controller.weights.to(device)
         self._positions = torch.empty(0, dtype=torch.long)
         self._chunk = 0
-        self._orders: dict[int, Tensor] = {}
+        self._orders: list[Tensor] = []
 
     def prefetch(self, dtype: torch.dtype) -> None:
         """Start the bank's transfer to a GPU, while the layers before the first controlled one run."""
-        if self.bank_tokens and self.device.type == "cuda":
-            assert self.read.bank is not None
-            self.read.bank.resident(self.device, dtype, self.rotary)
+        bank, specification = self.read.bank, self.read.specification
+        if bank is None or not self.bank_tokens:
+            return
+        if specification.permutation_seed is not None:
+            seed, kv_heads = specification.permutation_seed, bank.segments[0].keys.shape[1]
+            entries = specification.readable(self.bank_tokens)
+            self._orders = [permuted_order(seed, layer, kv_heads, entries, self.device) for layer in bank.layers]
+        if self.device.type == "cuda":
+            bank.resident(self.device, dtype, self.rotary)
 
     def enter_chunk(self, chunk: int, positions: Tensor) -> None:
         """Find the controlled columns among `positions` [tokens] of this chunk (CPU)."""
         start, end = self.read.span
         columns = torch.nonzero((positions >= start) & (positions < end))[:, 0]
+        places = positions[columns]
         self._chunk, self.controlled = chunk, len(columns)
-        self._positions = positions[columns].to(self.device)
         self.receipt.controlled_tokens += self.controlled
-        first = int(columns[0]) if self.controlled else 0
-        consecutive = self.controlled and int(columns[-1]) - first + 1 == self.controlled
-        self.columns = slice(first, first + self.controlled) if consecutive else columns.to(self.device)
+        if self.controlled and all(bool((each.diff() == 1).all()) for each in (columns, places)):
+            first, place = int(columns[0]), int(places[0])
+            self.columns = slice(first, first + self.controlled)
+            # Filled there: a copy would wait until the device has computed the chunk before.
+            self._positions = torch.arange(place, place + self.controlled, device=self.device)
+        else:
+            self.columns, self._positions = columns.to(self.device), places.to(self.device)
 
     def scaled(self, index: int, attention: Tensor) -> Tensor:
         """Return the output projection's input times (1 + s) at the controlled tokens.
@@ -148,13 +158,7 @@ class RowReadout:
         resident = bank.resident(queries.device, queries.dtype, self.rotary)
         entries = specification.readable(self.bank_tokens)
         keys, values = (tensor[None, :, :entries] for tensor in resident.layer(index))
-        order = None
-        if specification.permutation_seed is not None:
-            if index not in self._orders:
-                layer, kv_heads = self.read.controller.layers[index], keys.shape[1]
-                seed = specification.permutation_seed
-                self._orders[index] = permuted_order(seed, layer, kv_heads, entries, keys.device)
-            order = self._orders[index][None]
+        order = self._orders[index][None] if self._orders else None
         rotated = self.rotary(queries.transpose(0, 1), self._positions + self.bank_tokens)
         return differential_read(
             rotated[None],

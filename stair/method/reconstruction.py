@@ -33,11 +33,12 @@ def reconstruct(
     states: dict[int, tuple[Tensor, Tensor]] = {}
 
     def keep(index: int, keys: Tensor, values: Tensor) -> None:
-        states[index] = (keys[0, start:].transpose(0, 1).cpu(), values[0, start:].transpose(0, 1).cpu())
+        states[index] = (keys[0, start:].transpose(0, 1), values[0, start:].transpose(0, 1))
 
     with attachment.controlling([read], torch.arange(ids.shape[1])[None]) as receipts, attachment.capturing(keep):
         model(ids, attention_mask=torch.ones_like(ids), use_cache=False, logits_to_keep=1)
-    in_order = [states[index] for index in range(len(attachment.layers))]
+    # To the host at the end: a copy between the layers would wait for the device.
+    in_order = [(states[index][0].cpu(), states[index][1].cpu()) for index in range(len(attachment.layers))]
     return Segment.of_layers(attachment.layers, in_order), receipts[0]
 
 

@@ -1,4 +1,4 @@
-"""SDPA on GPUs without a mask behind a cached prefix, so that a flash kernel runs.
+"""SDPA on GPUs without a mask behind a cached prefix, so that a flash kernel runs; FlashAttention without a wait in each layer.
 
 Transformers gives SDPA a mask when there are more keys than queries, and with a mask it repeats keys and values for every
 query head. No flash kernel takes a mask.
@@ -13,8 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
 from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import causal_mask_function, flash_attention_mask, sdpa_mask
+
+from stair.models.flash_kernels import PACKAGES
 
 NAME = "sdpa_without_mask"
 
@@ -37,7 +40,7 @@ def configured(model: Any) -> str:
 
 def needs_no_mask(model: Any) -> bool:
     """Whether a model's attention behind a prefix takes no mask, and keys and values once for all their query heads."""
-    return model.config._attn_implementation in (NAME, "flash_attention_2")
+    return model.config._attn_implementation in (NAME, *PACKAGES)
 
 
 def causal_attention(
@@ -74,5 +77,16 @@ def causal_mask(**options: Any) -> Tensor | None:
     return mask
 
 
+def flash_attention(
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **options: Any
+) -> tuple[Tensor, None]:
+    """Transformers' own, without the positions: in each layer it searches them for packed sequences, and the host waits."""
+    options.pop("position_ids", None)
+    output: tuple[Tensor, None] = flash_attention_forward(module, query, key, value, attention_mask, **options)
+    return output
+
+
+for _name in PACKAGES:
+    AttentionInterface.register(_name, flash_attention)
 AttentionInterface.register(NAME, causal_attention)
 AttentionMaskInterface.register(NAME, causal_mask)

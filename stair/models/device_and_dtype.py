@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from stair.models import flash_kernels
+
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
 
 
@@ -15,8 +17,15 @@ def resolved_device(device: str) -> str:
 
 
 def device_for(device: str, attention: str) -> str:
-    """Return `resolved_device(device)`. Raises ValueError when FlashAttention2 would run there without a GPU."""
+    """Return `resolved_device(device)`. Raises ValueError when the attention needs a GPU or a package that is not there."""
     device = resolved_device(device)
-    if attention == "flash_attention_2" and device == "cpu":
-        raise ValueError("transformers.attention: FlashAttention2 needs a GPU, and there is none here; set it to sdpa")
+    if attention in flash_kernels.PACKAGES:
+        if device == "cpu":
+            raise ValueError(f"transformers.attention: {attention} needs a GPU, and there is none here; set it to sdpa")
+        if not flash_kernels.installed(attention):
+            package, remedy = flash_kernels.PACKAGES[attention][1], flash_kernels.REMEDIES[attention]
+            raise ValueError(
+                f"transformers.attention: {attention} needs the package {package}, which is not installed; set it to sdpa, "
+                f"or run: {remedy}"
+            )
     return device

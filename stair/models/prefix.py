@@ -125,11 +125,11 @@ class Prefix:
 def run(model: Any, ids: Tensor, cache: Cache, start: int) -> Tensor:
     """Compute `ids` [rows, columns] behind a cache of `start` tokens; return the decoder's output, before the vocabulary."""
     rows, columns = ids.shape
-    # Explicit: without a mask, Transformers may take positions for those of packed sequences.
-    mask = torch.ones(rows, start + columns, dtype=torch.long, device=ids.device)
     positions = torch.arange(start, start + columns, device=ids.device).expand(rows, -1)
+    # Rows without padding need no mask, and the host would wait until the device had searched one. Transformers looks for
+    # packed sequences only without a cache.
     output: Tensor = model.base_model(
-        input_ids=ids, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True
+        input_ids=ids, attention_mask=None, position_ids=positions, past_key_values=cache, use_cache=True
     ).last_hidden_state
     return output
 

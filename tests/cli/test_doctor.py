@@ -241,6 +241,15 @@ def test_with_them(own_model: Path, tmp_path: Path) -> None:
     assert one(findings, "flash-linear-attention 0.6.0, causal-conv1d 1.7.0")["level"] == "ok"
 
 
+def test_flash_attention_3(own_model: Path, tmp_path: Path) -> None:
+    overlay = yaml.safe_load(own_model.read_text())
+    overlay["transformers"]["attention"] = "flash_attention_3"
+    own_model.write_text(yaml.safe_dump(overlay))
+    site = package(tmp_path / "site", "flash-attn-3", "3.0.0", "flash_attn_interface")
+    findings = doctor("--run", str(own_model), PYTHONPATH=str(site))
+    assert one(findings, "mine: flash_attention_3, as transformers.attention says")["level"] == "ok"
+
+
 def test_another_package_of_flash_attentions_name(own_model: Path, tmp_path: Path) -> None:
     site = package(tmp_path / "site", "flash-attn-4", "4.0.0", "flash_attn")
     findings = doctor("--run", str(own_model), code=1, PYTHONPATH=str(site))
@@ -252,7 +261,8 @@ def test_another_package_of_flash_attentions_name(own_model: Path, tmp_path: Pat
     [
         ({"attention": "sdpa"}, "sdpa, as transformers.attention says", "ok"),
         ({"attention": "auto", "device": "cpu"}, "sdpa, because transformers.device is cpu", "ok"),
-        ({"attention": "flash_attention_2"}, "but FlashAttention2 is not installed", "error"),
+        ({"attention": "flash_attention_2"}, "but flash-attn is not installed", "error"),
+        ({"attention": "flash_attention_3"}, "but flash-attn-3 is not installed", "error"),
     ],
 )
 def test_a_configured_path(own_model: Path, settings: dict[str, str], text: str, level: str) -> None:

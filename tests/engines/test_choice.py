@@ -30,6 +30,10 @@ def test_the_part_of_response_keys(config: Config) -> None:
     }
     transformers = engine_choice(config, "transformers").identity("float32").as_key()
     assert transformers.keys() == {"name", "version", "attention", "dtype"}
+    third = config.model_copy(
+        update={"transformers": config.transformers.model_copy(update={"attention": "flash_attention_3"})}
+    )
+    assert engine_choice(third, "transformers").identity("bfloat16").as_key()["attention"] == "flash_attention_3"
 
 
 def test_each_engine_draws_by_its_own_law(config: Config) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicCache
 
 from stair.engines.base import Reconstruction, Request
-from stair.engines.transformers import TransformersEngine
+from stair.engines.transformers import TransformersEngine, passes, prefill
 from stair.method import Read, deviation
-from tests.conftest import LAYERS, TOKENS
+from tests.conftest import LAYERS, TOKENS, random_model
 from tests.engines.engine_cases import assert_same, random_bank, reflector, request
 
 Models = Callable[..., PreTrainedModel]
@@ -95,3 +98,53 @@ def test_in_chunks_a_response_is_the_same_bits_alone_and_among_others(
         (alone,) = engine(model, 64, width).run([each])
         assert_same(together[each.key], alone)
         assert_same(reverse[each.key], alone)
+
+
+class Held:
+    """The prompts' caches that exist; the greatest number at a prefill, and those that exist at a decoding step."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, model: PreTrainedModel) -> None:
+        alive: weakref.WeakSet[DynamicCache] = weakref.WeakSet()
+        self.prefills, self.together, self.while_decoding = 0, 0, set[int]()
+
+        def made(*_: object, **options: object) -> DynamicCache:
+            cache = DynamicCache(**options)  # type: ignore[arg-type]
+            alive.add(cache)
+            self.prefills += 1
+            self.together = max(self.together, len(alive))
+            return cache
+
+        def step(_: nn.Module, __: object, named: dict[str, torch.Tensor]) -> None:
+            if named["input_ids"].shape[1] == 1:
+                self.while_decoding.add(len(alive))
+
+        monkeypatch.setattr(passes, "DynamicCache", made)
+        model.register_forward_pre_hook(step, with_kwargs=True)
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+def test_the_states_of_one_prompt_exist_beside_the_batch(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight prompts without a read, for a batch of four."""
+    model = random_model(architecture)
+    held = Held(monkeypatch, model)
+    monkeypatch.setattr(prefill, "KEPT_TOKENS", 100)
+    requests = [request(f"native {number}", 101 + number, 5, stop_ids=()) for number in range(8)]
+    assert len(list(engine(model, 8192, 1).run(requests))) == 8
+    assert (held.prefills, held.together, held.while_decoding) == (8, 1, {0})
+
+
+def test_a_prompt_is_prefilled_once_for_samples_that_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six samples of each of three prompts, also where a row frees alone."""
+    model = random_model("qwen3")
+    held = Held(monkeypatch, model)
+    prompts = [request(f"prompt {number}", 40, 1).prompt_ids for number in range(3)]
+    requests = [
+        request(f"{prompt} {sample}", 1, 3 + sample, stop_ids=(), prompt_ids=prompts[prompt])
+        for prompt in range(3)
+        for sample in range(6)
+    ]
+    found = {done.key: done for done in engine(model, 8192, 1).run(requests)}
+    assert (held.prefills, held.together) == (3, 1)
+    for each in requests[::5]:
+        (alone,) = engine(model, 8192, 1).run([each])
+        assert_same(found[each.key], alone)

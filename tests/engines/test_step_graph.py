@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -11,9 +12,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from stair.engines.transformers import batch as batch_module
+from stair.engines.transformers import step_graph
 from stair.engines.transformers.slots import SlotCache
 from stair.engines.transformers.step_graph import Forward, StepGraph
-from tests.engines.engine_cases import assert_same, run, various
+from tests.engines.engine_cases import assert_same, request, run, various
+from tests.flash_attention import flash_model, use_flash_attention
 
 
 class RunAgain(StepGraph):
@@ -67,3 +70,53 @@ def test_steps_of_one_kind_use_the_same_tensors_and_give_the_same_bits(
     assert graph.launches > 20 and len(graph.kinds) > 1
     for each in requests:
         assert_same(found[each.key], expected[each.key])
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+@pytest.mark.parametrize(("attention", "kinds"), [("flash_attention_2", 4), ("flash_attention_3", 4), ("sdpa", 7)])
+def test_a_step_is_recorded_again_only_where_its_shapes_change(
+    architecture: str, attention: str, kinds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that takes lengths reads the whole cache: new shapes come with its growth, not with each block of 8."""
+    use_flash_attention(monkeypatch, attention)
+    RunAgain.made = []
+    monkeypatch.setattr(batch_module, "StepGraph", RunAgain)
+    requests = [request(f"{number}", 24, 60, stop_ids=(), capture=None) for number in range(2)]
+    model = flash_model(architecture, torch.float64, attention)
+    assert len(run(model, requests, width=2, block=8)) == 2
+    (graph,) = RunAgain.made
+    assert len(graph.kinds) == kinds
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("operation not permitted"), torch.OutOfMemoryError("CUDA out of memory.")]
+)
+def test_a_recording_that_fails_is_reported_and_concerns_its_own_batch(
+    error: RuntimeError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(step_graph, "torch", FakeCuda())
+    monkeypatch.setattr(FakeCuda.cuda, "error", error)
+    ids, mask = torch.zeros(2, 1), torch.zeros(2, 1)
+    for _ in range(2):
+        graph = StepGraph(True, nullcontext)
+        for _ in range(2 * step_graph.FORWARDS):
+            assert not graph.prepare(0, lambda ids, mask: ids, ids, mask)
+        (warning,) = capsys.readouterr().err.splitlines()
+        assert warning.startswith("warning: ") and warning.endswith(str(error))
+
+
+class FakeCuda:
+    """torch with a device on which no step can be recorded."""
+
+    class cuda:
+        error: RuntimeError
+        CUDAGraph = set_stream = staticmethod(lambda *_: None)
+        graph_pool_handle = current_stream = staticmethod(lambda *_: None)
+        device = staticmethod(lambda _: nullcontext())
+
+        @staticmethod
+        def graph(*_: object, **__: object) -> None:
+            raise FakeCuda.cuda.error
+
+    class _C:
+        _cuda_endAllocateToPool = staticmethod(lambda *_: None)

@@ -10,6 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import Qwen3_5Config, Qwen3_5ForConditionalGeneration, Qwen3Config, Qwen3ForCausalLM
 
+from stair.models import flash_kernels
+from stair.models.device_and_dtype import device_for
 from stair.models.load import load_model
 
 SIZES = {
@@ -86,3 +88,19 @@ def test_what_is_not_there_is_one_clear_line(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=message) as caught:
             load_model(tmp_path / name, dtype=torch.float32, device="cpu")
         assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("attention", "package"), [("flash_attention_2", "flash-attn"), ("flash_attention_3", "flash-attn-3")]
+)
+def test_an_attention_without_its_gpu_or_package_is_refused_in_one_line(
+    attention: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flash_kernels, "installed", lambda _: False)
+    with pytest.raises(ValueError, match=f"^transformers.attention: {attention} needs a GPU, and there is none here"):
+        device_for("cpu", attention)
+    with pytest.raises(
+        ValueError, match=f"^transformers.attention: {attention} needs the package {package}, .*, or run: "
+    ):
+        device_for("cuda", attention)
+    assert device_for("cpu", "sdpa") == "cpu"

@@ -10,17 +10,8 @@ from stair.cli.doctor.finding import Finding
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice
-from stair.models import delta_kernels
+from stair.models import delta_kernels, flash_kernels
 from stair.pipeline.model_shape import shape_of
-
-_INSTALL = "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address of a wheel>"
-
-
-def has_flash_attention() -> bool:
-    """Whether FlashAttention2 itself is installed: the package flash-attn-4 has a module of the same name."""
-    return find_spec("flash_attn") is not None and "flash-attn" in {
-        name.replace("_", "-") for name in metadata.packages_distributions().get("flash_attn", ())
-    }
 
 
 def attention_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
@@ -37,15 +28,16 @@ def _path_of(config: Config, model: str) -> Finding:
     path = engine_choice(config, "transformers").identity(dtype).attention
     text = f"{model}: {path}"
     if options.attention != "auto":
-        if path == "flash_attention_2" and not has_flash_attention():
-            text += ", as transformers.attention says, but FlashAttention2 is not installed"
-            return Finding("attention", "error", text, _INSTALL)
-        if path == "flash_attention_2" and options.device == "cpu":
-            text += ", as transformers.attention says, but transformers.device is cpu"
+        text += ", as transformers.attention says"
+        if path in flash_kernels.PACKAGES and not flash_kernels.installed(path):
+            text += f", but {flash_kernels.PACKAGES[path][1]} is not installed"
+            return Finding("attention", "error", text, flash_kernels.REMEDIES[path])
+        if path in flash_kernels.PACKAGES and options.device == "cpu":
+            text += ", but transformers.device is cpu"
             return Finding("attention", "error", text, "set transformers.attention to sdpa")
-        return Finding("attention", "ok", f"{text}, as transformers.attention says")
+        return Finding("attention", "ok", text)
     if path == "flash_attention_2":
-        if has_flash_attention():
+        if flash_kernels.installed(path):
             return Finding("attention", "ok", f"{text} {metadata.version('flash-attn')}, for {dtype} on a GPU")
         text += " is chosen, but the installed flash_attn is another package"
         return Finding("attention", "error", text, "pip uninstall flash-attn-4")
@@ -56,7 +48,8 @@ def _path_of(config: Config, model: str) -> Finding:
     text += ", because FlashAttention2 is not installed"
     if config.models[model].tiny is not None:
         return Finding("attention", "ok", text)
-    return Finding("attention", "warning", f"{text}; decoding reads every row up to the longest one's length", _INSTALL)
+    text += "; decoding reads every row up to the longest one's length"
+    return Finding("attention", "warning", text, flash_kernels.REMEDIES["flash_attention_2"])
 
 
 def _delta_net(models: list[str]) -> Finding:

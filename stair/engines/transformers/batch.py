@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from stair.engines.base import Completion, FinishReason, Request, Usage
-from stair.engines.sampling import BatchSampler, unsound
+from stair.engines.sampling import UNSOUND, BatchSampler
 from stair.engines.transformers.decode_capture import DecodeCapture
 from stair.engines.transformers.flash_step import stepping
 from stair.engines.transformers.passes import layer_masks
@@ -77,7 +77,8 @@ class Batch:
         self._logits = torch.zeros(width, facts.vocabulary, dtype=parameter.dtype, device=self._device)
         self._graph = StepGraph(self._device.type == "cuda", self._cache.recording)
         self._active = torch.zeros(width, dtype=torch.bool, device=self._device)
-        self._drawn: list[int] = []
+        self._drawn: torch.Tensor | None = None
+        """`[rows]`, the tokens that wait to be processed."""
 
     @property
     def free(self) -> list[int]:
@@ -118,7 +119,7 @@ class Batch:
         for number, row in enumerate(self.rows):
             if row is None:
                 continue
-            if self._drawn:
+            if self._drawn is not None:
                 row.ids.pop()
             states = Prefilled(self._cache.lift(number, row.length), 0, 0, self._logits[number].cpu(), row.receipt)
             captured = None
@@ -143,15 +144,14 @@ class Batch:
         Raises:
             UnsoundLogits: the logits of some responses are NaN or infinite; nothing is drawn then.
         """
-        try:
-            self._drawn = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0)).tolist()
-        except FloatingPointError:
-            broken = (unsound(self._logits) & self._active).tolist()
-            keys = [row.request.key for row, bad in zip(self.rows, broken, strict=True) if row and bad]
-            raise UnsoundLogits(keys, self._logits.dtype) from None
+        tokens = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0))
+        drawn = tokens.tolist()  # the only copy of a step; it waits for the device
         under_way = [(number, row) for number, row in enumerate(self.rows) if row is not None]
+        if unsound := [row.request.key for number, row in under_way if drawn[number] == UNSOUND]:
+            raise UnsoundLogits(unsound, self._logits.dtype)
         for number, row in under_way:
-            row.ids.append(self._drawn[number])
+            row.ids.append(drawn[number])
+        self._drawn = tokens
         # Memory can run out here too, so no row is given up before all that ended are safe.
         ended = {
             number: self._complete(row, number, reason)
@@ -161,13 +161,14 @@ class Batch:
         for number in ended:
             self._release(number)
         if not self:
-            self._drawn = []  # nothing waits for this step: responses that come now have drawn nothing in it
+            self._drawn = None  # nothing waits for this step: responses that come now have drawn nothing in it
         return list(ended.values())
 
     def decode(self) -> None:
         """Processes the tokens just drawn."""
+        assert self._drawn is not None
         rows = [row for row in self.rows if row is not None]
-        ids = torch.tensor(self._drawn, device=self._device).masked_fill(~self._active, 0)[:, None]
+        ids = self._drawn.masked_fill(~self._active, 0)[:, None]
         mask = self._cache.prepare(max(row.length for row in rows))
         wanted = self._capture is not None and any(row.request.capture is not None for row in rows)
         forward, kind = self._forward, (self._cache.frontier.visible, self._cache.capacity, 0)
@@ -184,7 +185,7 @@ class Batch:
             assert self._capture is not None
             self._capture.advance(self._active)
         self._cache.advance(self._active)
-        self._logits, self._drawn = logits, []
+        self._logits, self._drawn = logits, None
 
     def _capturing_forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         assert self._capture is not None and self._attachment is not None

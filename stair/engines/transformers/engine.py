@@ -17,7 +17,7 @@ from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.identity import transformers_version
 from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
 from stair.engines.transformers.passes import PAD_BLOCK, Passes, reconstruct_states
-from stair.engines.transformers.prefill import Prefill
+from stair.engines.transformers.prefill import Prefill, Prefilled
 from stair.method import Attachment, Segment, load_adapter
 from stair.models.architecture import describe
 from stair.models.attention import configured
@@ -30,7 +30,7 @@ class TransformersEngine:
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
     has the same tokens alone and among others. When the device runs out of memory, the batch continues at half its width;
-    running responses wait on the host for a row.
+    running responses wait on the host for a row. It is whole again once no response is longer than half of the longest then.
 
     Args:
         model: a frozen Transformers model, unmodified or with an adapter's layers in it.
@@ -78,6 +78,8 @@ class TransformersEngine:
         self._ended: deque[Completion] = deque()
         self._batch: Batch | None = None
         self._whole = self._width, self._passes
+        self._crowded = 0
+        """The most tokens of a response in the batch that memory last ran out for."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
         self.steps = self.generated = 0
@@ -132,10 +134,16 @@ class TransformersEngine:
         """
         source = iter(requests)
         self._ended.clear()
+        self._width, self._passes = self._whole
         self._batch = self._new_batch()
         while True:
             try:
                 yield from self._refill(source)
+                narrow = self._width < self._whole[0] and not self._current.free
+                if narrow and self._longest() <= self._crowded // 2:
+                    self._width, self._passes = self._whole
+                    self._begin_anew(self._current.park())
+                    continue
                 running = self._current.width - len(self._current.free)
                 if not running:
                     return
@@ -188,18 +196,20 @@ class TransformersEngine:
             usage = Usage(len(request.prompt_ids), 0)
             yield Completion(request.key, (), "context", states, None, usage)
         # Drawing requests can have reconstructed states, and so run out of memory and made the batch narrower.
-        batch = self._current
+        batch, waiting = self._current, dict(enumerate(begun))
+
+        def place(number: int, prefilled: Prefilled) -> None:
+            batch.begin(rows[number], waiting[number], prefilled)
+            del waiting[number]
+
         try:
             while self._parked and batch.free:
                 batch.resume(batch.free[0], self._parked[0])
                 self._parked.popleft()
-            if begun and batch.free:
-                room = len(batch.free)
-                for request, prefilled in zip(begun[:room], self._prefill(begun[:room]), strict=True):
-                    batch.begin(batch.free[0], request, prefilled)
-                    begun = begun[1:]
+            rows = batch.free
+            self._prefill(begun[: len(rows)], place)
         finally:
-            self._submitted.extendleft(reversed(begun))
+            self._submitted.extendleft(reversed(waiting.values()))
 
     def _next(self, source: Iterator[Request]) -> Request | None:
         request = self._submitted.popleft() if self._submitted else next(source, None)
@@ -238,6 +248,7 @@ class TransformersEngine:
         # The traceback holds the frames in which the memory was asked for, and so their tensors.
         error.__traceback__ = None
         self._free_memory()
+        self._crowded = self._longest()
         running = self._batch.park() if self._batch is not None else []
         width, chunk = self._passes.width, self._passes.chunk
         if self._width > 1:
@@ -263,6 +274,12 @@ class TransformersEngine:
             return
         self._begin_anew(running)
         print(f"warning: out of memory on {self.identity.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
+
+    def _longest(self) -> int:
+        """The most tokens, so far, of a response that runs or waits for a row."""
+        rows = [*(self._batch.rows if self._batch is not None else ()), *(each.row for each in self._parked)]
+        prompts = (len(request.prompt_ids) for request in self._submitted)
+        return max([*(row.length for row in rows if row is not None), *prompts], default=0)
 
     def _give_up(self, keys: Collection[str], running: list[Parked], reason: str) -> None:
         """Continues without some responses, at the full width; others of `running` wait for a row."""

@@ -1,4 +1,4 @@
-"""FlashAttention2's decoding kernel over a cache of rows of their own lengths.
+"""FlashAttention's decoding kernel over a cache of rows of their own lengths.
 
 With rows of several lengths, Transformers uses the training kernel, and the host counts the lengths at every layer. That
 waits for the device, and cannot be recorded (`step_graph`). This kernel takes the lengths on the device.
@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 from torch import Tensor
 from transformers import AttentionInterface
 
-NAME = "flash_attention_2_step"
+from stair.models.flash_kernels import PACKAGES
 
 
 def flash_step(
+    package: str,
     module: Any,
     query: Tensor,
     key: Tensor,
@@ -27,27 +30,27 @@ def flash_step(
 ) -> tuple[Tensor, None]:
     """Attention of one new token a row, as Transformers calls it: `[rows, 1, query_heads, head_dim]`, and no weights.
 
+    `package` is the module with the kernel.
     `query` is `[rows, query_heads, 1, head_dim]`; `key` and `value` are `[rows, kv_heads, visible, head_dim]`, the new token's
     among them. `attention_mask` `[rows, 1, 1, 1]` int32 says how many positions a row sees.
     """
-    from flash_attn import flash_attn_with_kvcache
-
+    kernel = import_module(package).flash_attn_with_kvcache
     rows, columns = (states.transpose(1, 2) for states in (key, value))
     lengths = attention_mask.flatten()
-    out = flash_attn_with_kvcache(query.transpose(1, 2), rows, columns, cache_seqlens=lengths, softmax_scale=scaling)
-    return out, None
+    return kernel(query.transpose(1, 2), rows, columns, cache_seqlens=lengths, softmax_scale=scaling), None
 
 
 @contextmanager
 def stepping(config: Any) -> Iterator[None]:
-    """A model with FlashAttention2 takes `flash_step` inside; others take what they are configured with."""
+    """A model with FlashAttention takes `flash_step` inside; others take what they are configured with."""
     configured = config._attn_implementation
-    if configured == "flash_attention_2":
-        config._attn_implementation = NAME
+    if configured in PACKAGES:
+        config._attn_implementation = f"{configured}_step"
     try:
         yield
     finally:
         config._attn_implementation = configured
 
 
-AttentionInterface.register(NAME, flash_step)
+for _name, (_module, _) in PACKAGES.items():
+    AttentionInterface.register(f"{_name}_step", partial(flash_step, _module))

@@ -17,6 +17,7 @@ from transformers.cache_utils import DynamicCache
 
 from stair.engines.base import Reconstruction
 from stair.method import Attachment, Read, Receipt, Segment, capture_length
+from stair.models.flash_kernels import PACKAGES
 
 PAD_BLOCK = 32
 """Sequences that are processed together are padded on the left to whole blocks of this many tokens.
@@ -83,7 +84,8 @@ class Passes:
             ids[number, paddings[number] :] = torch.tensor(row)
         # These copies come before a bank's transfer; behind it they would wait.
         ids, places = ids.to(self.device), positions.to(self.device)
-        cache = DynamicCache(config=self.model.config) if keep or columns > self.chunk else None
+        # One row has no mask. Without a mask and without a cache, Transformers would search the positions for packed sequences.
+        cache = DynamicCache(config=self.model.config)
         receipts: Sequence[Receipt | None] = [None] * len(rows)
         with ExitStack() as stack:
             for read in reads:
@@ -110,7 +112,7 @@ class Passes:
         ids: Tensor,
         positions: Tensor,
         chunk: slice,
-        cache: DynamicCache | None,
+        cache: DynamicCache,
         sink: ChunkSink | None,
     ) -> Tensor:
         """One chunk; logits `[rows, vocabulary]` behind its last column."""
@@ -123,10 +125,10 @@ class Passes:
                 )
             logits: Tensor = self.model(
                 input_ids=ids[:, chunk],
-                attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else torch.ones_like(visible),
+                attention_mask=_masks(visible, chunk, self.model) if self.width > 1 else None,
                 position_ids=visible[:, chunk].clamp_min(0),
                 past_key_values=cache,
-                use_cache=cache is not None,
+                use_cache=True,
                 logits_to_keep=1,
             ).logits[:, -1]
         return logits
@@ -138,7 +140,7 @@ def _masks(positions: Tensor, chunk: slice, model: Any) -> Any:
     A padding column sees itself, because a softmax over nothing has no value.
     """
     real = positions >= 0
-    if model.config._attn_implementation == "flash_attention_2":
+    if model.config._attn_implementation in PACKAGES:
         return layer_masks(model, real, real[:, chunk])
     columns = torch.arange(positions.shape[1], device=positions.device)
     queries = columns[chunk, None]
@@ -197,13 +199,13 @@ def _captured(
         for row, span in enumerate(wanted):
             here = slice(max(span.start - first, 0), max(span.stop - first, 0))
             # [tokens, kv_heads, head_dim] to [kv_heads, tokens, head_dim]
-            part = (keys[row, here].transpose(0, 1).cpu(), values[row, here].transpose(0, 1).cpu())
-            kept[row][index].append(part)
+            kept[row][index].append((keys[row, here].transpose(0, 1), values[row, here].transpose(0, 1)))
 
     passes.run(sequences, [each.read for each in reconstructions], keep=False, sink=sink)
 
     def joined(chunks: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
         keys, values = zip(*chunks, strict=True)
-        return torch.cat(keys, dim=1), torch.cat(values, dim=1)
+        # To the host at the end: a copy between the layers would wait for the device.
+        return torch.cat(keys, dim=1).cpu(), torch.cat(values, dim=1).cpu()
 
     return [Segment.of_layers(layers, [joined(chunks) for chunks in row]) for row in kept]

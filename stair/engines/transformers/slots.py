@@ -14,6 +14,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, LinearAttentionLayer
 
 from stair.engines.transformers.prefill import Prefilled
+from stair.models.flash_kernels import PACKAGES
 
 
 class _Frontier:
@@ -167,12 +168,14 @@ class SlotCache(Cache):
     def prepare(self, longest: int) -> torch.Tensor:
         """Before a decoding step: room for every row's next token, and the mask over the visible positions.
 
-        The mask is `[rows, 1, 1, visible]`, additive; for FlashAttention2 `[rows, 1, 1, 1]`, how many positions a row sees.
+        The mask is `[rows, 1, 1, visible]`, additive; for FlashAttention `[rows, 1, 1, 1]`, how many positions a row sees.
         """
         if longest > self._capacity:
             self._reserve(None, longest)
         self.frontier.visible = min(self._capacity, -(-longest // self._block) * self._block)
-        if self._config._attn_implementation == "flash_attention_2":
+        if self._config._attn_implementation in PACKAGES:
+            # Its kernel reads a row's own positions alone. So the shapes stay, and a recorded step serves until the cache grows.
+            self.frontier.visible = self._capacity
             return (self.frontier.positions + 1).to(torch.int32)[:, None, None, None]
         places = torch.arange(self.frontier.visible, device=self.frontier.rows.device)
         hidden = places > self.frontier.positions[:, None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, suppress
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,13 +19,10 @@ FORWARDS = 3
 class StepGraph:
     """Runs decoding steps; on a GPU it records a step that repeats, and launches the recording from then on.
 
-    A recorded step has the kernels of the step, in their order, on the same tensors, so it gives the same bits. Where the
-    memory does not suffice for a recording, steps run as they are; so do all steps of a process in which a recording failed,
-    after one warning. `recording` is open while a step is recorded, if steps are `usable` for it at all.
+    A recorded step has the kernels of the step, in their order, on the same tensors, so it gives the same bits. When a recording
+    fails, as where memory does not suffice for it, a warning says so, and the steps of this batch run as they are; the next
+    batch tries again. `recording` is open while a step is recorded, if steps are `usable` for it at all.
     """
-
-    failed: ClassVar[bool] = False
-    """Whether a recording has failed in this process."""
 
     def __init__(self, usable: bool, recording: Callable[[], AbstractContextManager[None]]) -> None:
         self._usable, self._recording = usable, recording
@@ -44,7 +40,7 @@ class StepGraph:
         if kind != self._kind:
             self._kind, self._forwards = kind, 0
             self._graph = self._logits = None
-        if self._graph is None and self._usable and not StepGraph.failed and self._forwards >= FORWARDS:
+        if self._graph is None and self._usable and self._forwards >= FORWARDS:
             self._record(forward, ids, mask)
         self._forwards += 1
         return self._graph is not None
@@ -68,17 +64,19 @@ class StepGraph:
                 torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"),
             ):
                 logits = forward(*inputs)
-        except torch.OutOfMemoryError:
-            # A recording cannot give cached memory back, so the step itself may still fit.
-            self._usable = False
-            return
         except RuntimeError as error:
-            StepGraph.failed = True
+            # Out of memory, too: a recording cannot give cached memory back, so the step itself may still fit.
+            self._usable = False
             # A recording that CUDA breaks off leaves its stream current, and the allocator in the recording's pool.
             torch.cuda.set_stream(stream)
             with suppress(RuntimeError):
                 torch._C._cuda_endAllocateToPool(ids.device.index, pool)
             reason = (str(error.__context__ or error).splitlines() or ["no reason is given"])[0]
-            print(f"warning: decoding goes on without a CUDA graph, slower: {reason}", file=sys.stderr, flush=True)
+            print(
+                "warning: a decoding step cannot be recorded as a CUDA graph; this batch decodes without one, up to five times "
+                f"slower: {reason}",
+                file=sys.stderr,
+                flush=True,
+            )
             return
         self._graph, self._inputs, self._logits = graph, inputs, logits

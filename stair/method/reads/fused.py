@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -180,13 +181,14 @@ FLAT = 64
 """Entries, or tokens, in a tile of the kernels without a matrix product."""
 
 
-@functools.lru_cache(maxsize=256)
-def row_facts(lengths: tuple[int, ...], smoothing: float, device: torch.device) -> tuple[Tensor, Tensor]:
-    """(lengths, floor eps / length) of the rows on the device. Kept, since a copy to a GPU waits for it."""
-    with torch.inference_mode(False):  # training saves them for its backward pass
-        there = torch.tensor(lengths, dtype=torch.int32, device=device)
-        floor = torch.tensor([smoothing / max(length, 1) for length in lengths], dtype=torch.float32, device=device)
-    return there, floor
+def row_facts(lengths: Sequence[int], smoothing: float, device: torch.device) -> tuple[Tensor, Tensor]:
+    """(lengths, floor eps / length) of the rows on the device, filled there: a copy from the host would wait for the device."""
+
+    def column(numbers: Iterable[float], dtype: torch.dtype) -> Tensor:
+        return torch.cat([torch.full((1,), number, dtype=dtype, device=device) for number in numbers])
+
+    floors = (smoothing / max(length, 1) for length in lengths)
+    return column(lengths, torch.int32), column(floors, torch.float32)
 
 
 def _processors(tensor: Tensor) -> int:
@@ -201,7 +203,7 @@ class _FusedRead(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, queries: Tensor, units: Tensor, call: Call) -> Tensor:
         batch, heads, tokens, head_dim = queries.shape
-        lengths, floor = row_facts(tuple(call.lengths), call.smoothing, queries.device)
+        lengths, floor = row_facts(call.lengths, call.smoothing, queries.device)
         turn = call.turn(queries, units)
         along, ends = call.along(units, lengths)
 

@@ -1,0 +1,26 @@
+"""The packages of FlashAttention's kernels. Imports no torch."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from importlib.util import find_spec
+
+PACKAGES = {
+    "flash_attention_2": ("flash_attn", "flash-attn"),
+    "flash_attention_3": ("flash_attn_interface", "flash-attn-3"),
+}
+"""(module, package) of each configured attention that has kernels of its own."""
+
+REMEDIES = {
+    "flash_attention_2": "make env DEVICE=cuda FLASH_ATTN_WHEEL=<address of a wheel>",
+    "flash_attention_3": ".venv/bin/python -m pip install --no-deps <address of a wheel of flash-attn-3>",
+}
+"""The command that installs it."""
+
+
+def installed(attention: str) -> bool:
+    """Return whether the package itself is installed: flash-attn-4, too, has a module named `flash_attn`."""
+    module, package = PACKAGES[attention]
+    return find_spec(module) is not None and package in {
+        name.replace("_", "-") for name in metadata.packages_distributions().get(module, ())
+    }
