@@ -149,6 +149,7 @@ def load_controller(path: str | Path, architecture: Architecture | None = None) 
 def load_adapter(model: Any, folder: str | Path) -> Any:
     """Return `model` with the adapter of a controller's folder, every parameter frozen. Attach controls after this.
 
+    The adapter has the model's precision, in which training computes its products, too.
     PEFT puts its layers into the model itself; the returned wrapper has `disable_adapter()` for the native model.
     Raises ValueError when the folder holds no adapter or one that does not fit the model.
     """
@@ -158,7 +159,7 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
         if not (Path(folder) / name).is_file():
             raise ValueError(f"{folder} holds no adapter: there is no {name}")
     try:
-        adapted = PeftModel.from_pretrained(model, str(folder))
+        adapted = PeftModel.from_pretrained(model, str(folder), autocast_adapter_dtype=False)
     except (RuntimeError, KeyError, TypeError) as error:
         raise ValueError(f"{folder}: the adapter does not fit the model: {str(error).splitlines()[0]}") from error
     adapted.requires_grad_(False)
