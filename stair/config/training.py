@@ -138,4 +138,7 @@ class Training(Strict):
         "auto",
         description="Whether the backward pass runs layers again; auto: as many as the GPU's free memory requires.",
     )
+    allow_torch_recurrence: bool = Field(
+        False, description="Whether a hybrid is trained on a GPU without flash-linear-attention; slow."
+    )
     workers: int = Field(1, ge=1, le=1000, description="Processes that share an update, one GPU each.")
