@@ -6,7 +6,8 @@
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
 process of its own for each model. Both with all layers run again in the backward pass, and with as few as the GPU's memory
-allows (on a CPU none). The estimate is held to 0.9 to 1.1 times what is measured; an FP32 model needs less with an adapter.
+allows (on a CPU none). The estimate is held to 0.9 to 1.1 times what is measured. An adapter is also measured with its two
+products in FP32, as PEFT computes them, beside the product's BF16.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def main() -> None:
     options.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     options.add_argument("--shapes", nargs="+", choices=[*SMALL, *REAL], help="all small ones; on a GPU the real ones")
     options.add_argument("--kinds", nargs="+", choices=["stair", "bank_free", "lora", "lora_stair"], default=["stair"])
+    options.add_argument("--lora", metavar="SHAPE", choices=[*SMALL, *REAL], help="also measure LoRA on this shape")
     options.add_argument("--tokens", type=int, default=1024, help="of every response")
     options.add_argument("--hidden", type=int, default=512, help="of the small shapes")
     options.add_argument("--layers", type=int, default=8, help="of the small shapes")
@@ -84,14 +86,15 @@ def main() -> None:
         print(json.dumps(measure(chosen, *chosen.one)))
         return
     figures = Figures(chosen.json)
-    for shape in chosen.shapes or (REAL if chosen.device == "cuda" else SMALL):
-        for kind in chosen.kinds:
-            if "lora" in kind and find_spec("peft") is None:
-                figures.left_out(f"{shape}, {kind}", "the package peft is not installed")
-                continue
-            with figures.case(f"{shape}, {kind}"):
-                for layers, costs in run(chosen, shape, kind).items():
-                    report(shape, kind, layers, chosen, costs, figures)
+    shapes = chosen.shapes or (REAL if chosen.device == "cuda" else SMALL)
+    cases = [(shape, kind) for shape in shapes for kind in chosen.kinds]
+    for shape, kind in cases + [(chosen.lora, "lora")] * bool(chosen.lora):
+        if "lora" in kind and find_spec("peft") is None:
+            figures.left_out(f"{shape}, {kind}", "the package peft is not installed")
+            continue
+        with figures.case(f"{shape}, {kind}"):
+            for layers, costs in run(chosen, shape, kind).items():
+                report(shape, kind, layers, chosen, costs, figures)
     figures.finish()
 
 
@@ -126,6 +129,8 @@ def report(
     print(f"  {rate:,.0f} supervised tokens/s, {tflops:,.2f} TFLOP/s ({note})")
     figures.add(f"{where}: supervised tokens", rate, "tokens/s", note=f"{total:.3f} s a session")
     figures.add(f"{where}: operations", tflops, "TFLOP/s", note=note)
+    if costs["estimate"] is None:
+        return
     ratio = costs["estimate"] / costs["measured"]
     print(
         f"  memory above the weights: {costs['measured'] / 2**20:.0f} MiB measured, {costs['estimate'] / 2**20:.0f} MiB "
@@ -160,8 +165,20 @@ def configuration(chosen: argparse.Namespace, shape: str) -> tuple[dict[str, Any
     return sizes, (3, 7) if chosen.layers >= 8 else (3,)
 
 
+def widen_products(model: Any) -> None:
+    """Has the adapter of `model` compute in FP32, the precision of its parameters, as PEFT does by itself."""
+    from peft.tuners.lora import LoraLayer
+    from torch import nn
+
+    for layer in model.modules():
+        if isinstance(layer, LoraLayer):
+            layer.cast_input_dtype_enabled = True
+            for product in (*layer.lora_A.values(), *layer.lora_B.values()):
+                product.__class__ = nn.Linear
+
+
 def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict[str, Any]]:
-    """A session of four equal turns, with all layers run again and with few."""
+    """A session of four equal turns, with all layers run again and with few; an adapter's also with products in FP32."""
     import torch
 
     from stair.method.read import RowReadout
@@ -215,7 +232,10 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict
     longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
     trained = sum(each.numel() for named in student.parts().values() for each in named.values())
     every, found = len(model.get_decoder().layers), {}
-    for few in (False, True):
+    for way in ("all layers again", "few layers again", *["few layers again, products in FP32"] * student.adapts):
+        few, wide = way.startswith("few"), way.endswith("FP32")
+        if wide:
+            widen_products(model)
         counts = [0 if few else every]
 
         class Forcing(TeacherForcing):
@@ -237,12 +257,12 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict
         reads[0] = 0.0
         operations, reported, read = session(), dict(seconds), reads[0]
         above = peak_of_tensors(device, session)
-        estimate = turn_memory(
+        estimate = None if wide else turn_memory(
             model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, layers=student.layers,
             flash=needs_no_mask(model), width=model.dtype.itemsize, recomputed=counts[0],
         )  # fmt: skip
-        found["few layers again" if few else "all layers again"] = {
-            "seconds": reported, "read": read, "measured": above, "estimate": sum(estimate.values()),
+        found[way] = {
+            "seconds": reported, "read": read, "measured": above, "estimate": estimate and sum(estimate.values()),
             "operations": operations, "device": torch.cuda.get_device_name() if device == "cuda" else device,
             "again": counts[0],
         }  # fmt: skip

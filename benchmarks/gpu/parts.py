@@ -113,11 +113,11 @@ PARTS = (
     ),
     Part(
         "training",
-        "A session's training in parts, and its peak memory beside the estimate.",
+        "A session's training in parts, and its peak memory beside the estimate; LoRA's products in BF16 beside FP32.",
         "benchmarks.training",
         100,
-        cuda="--device cuda --tokens 2048",
-        cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair",
+        cuda="--device cuda --tokens 2048 --lora qwen3-4b-instruct",
+        cpu="--tokens 48 --hidden 128 --layers 4 --vocabulary 1000 --kinds stair lora_stair --lora qwen3",
     ),
     Part(
         "passes",

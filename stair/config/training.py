@@ -125,4 +125,5 @@ class Training(Strict):
     validation_sessions: Natural
     validation_every: Positive | None = None
     checkpoint_activations: bool | Literal["auto"] = "auto"
+    allow_torch_recurrence: bool = False
     workers: int = Field(1, ge=1, le=1000)

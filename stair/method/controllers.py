@@ -155,6 +155,7 @@ def load_controller(path: str | Path, architecture: Architecture | None = None) 
 def load_adapter(model: Any, folder: str | Path) -> Any:
     """Return `model` with the adapter of a controller's folder, every parameter frozen. Attach controls after this.
 
+    The adapter has the model's precision, in which training computes its products, too.
     PEFT puts its layers into the model itself; the returned wrapper has `disable_adapter()` for the native model.
     Raises ValueError when the folder holds no adapter or one that does not fit the model.
     """
@@ -165,7 +166,7 @@ def load_adapter(model: Any, folder: str | Path) -> Any:
             other = "; load_controller reads its controller" if (Path(folder) / _CONTROLLER_FILE).is_file() else ""
             raise ValueError(f"{folder} holds no adapter: there is no {name}{other}")
     try:
-        adapted = PeftModel.from_pretrained(model, str(folder))
+        adapted = PeftModel.from_pretrained(model, str(folder), autocast_adapter_dtype=False)
     except (RuntimeError, KeyError, TypeError) as error:
         raise ValueError(f"{folder}: the adapter does not fit the model: {str(error).splitlines()[0]}") from error
     adapted.requires_grad_(False)

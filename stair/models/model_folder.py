@@ -28,6 +28,16 @@ def read_architecture(folder: Path) -> Architecture:
         raise ValueError(f"{path}: {error}") from None
 
 
+def check_weights(folder: Path) -> None:
+    """Raises ValueError if an index of shards lies beside another model.safetensors: each loader reads one of the two."""
+    index, single = folder / "model.safetensors.index.json", folder / "model.safetensors"
+    if index.is_file() and single.is_file() and single.name not in read_mapping(index).get("weight_map", {}).values():
+        raise ValueError(
+            f"{folder} has two sets of weights, {single.name} and the files that {index.name} names, and loaders differ in "
+            "which one they read; delete one of them"
+        )
+
+
 def revision_files(folder: Path) -> list[Path]:
     """The files of a model folder that can change a response: weights, configuration, tokenizer and template."""
     return [

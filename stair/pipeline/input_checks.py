@@ -15,12 +15,15 @@ from stair.engines.choice import engine_choice
 from stair.models.architecture import Architecture
 from stair.models.architectures import FILES
 from stair.models.hub.sources import check_fetched
-from stair.models.model_folder import read_architecture
+from stair.models.model_folder import check_weights, read_architecture
+from stair.pipeline.model_shape import shape_of
 from stair.records.files import existing_folder, read_mapping
+from stair.records.gpus import visible_gpus
 from stair.sessions.backbone import sampling_settings
 from stair.stages.data.benchmarks import read_benchmark
 from stair.stages.data.reading import check_columns
 from stair.stages.data.training_pool import wanted_columns as pool_columns
+from stair.stages.training.settings import check_recurrence
 
 
 def check_inputs(config: Config, paths: RunPaths) -> None:
@@ -76,16 +79,23 @@ def engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
 
 
 def check_environments(config: Config, paths: RunPaths) -> None:
-    """Checks the environments of the engines that must still generate responses.
+    """Checks the environments of the engines that must still generate responses, and the kernels of hybrids to be trained.
 
     Raises:
-        ConfigError: an environment does not exist, holds another version, or was built for another device.
+        ConfigError: an environment does not exist, holds another version, or was built for another device; or a GPU of this
+            machine would train a hybrid without its kernels.
     """
     for engine in engines_to_run(config, paths):
         try:
             engine_choice(config, engine).check_environment()
         except ValueError as error:
             raise ConfigError(str(error)) from None
+    device = config.transformers.device
+    if device == "cuda" or (device == "auto" and visible_gpus()):
+        for controller in config.controllers:
+            for model in config.trained(controller):
+                if not paths.controller(model, controller).exists():
+                    check_recurrence(config, model, hybrid=shape_of(config, paths, model).hybrid)
 
 
 def _check_reuse(config: Config, paths: RunPaths) -> None:
@@ -225,6 +235,7 @@ def _architecture(folder: Path) -> Architecture | None:
     if not (folder / "config.json").is_file():
         return None
     try:
+        check_weights(folder)
         return read_architecture(folder)
     except ValueError as error:
         raise ConfigError(str(error)) from None

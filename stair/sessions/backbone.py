@@ -16,7 +16,7 @@ from stair.core import EngineIdentity
 from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
 from stair.models.architecture import Architecture
-from stair.models.model_folder import model_revision, read_architecture
+from stair.models.model_folder import check_weights, model_revision, read_architecture
 from stair.sessions.preflight_record import check_model_files, require_preflight
 from stair.sessions.renderer import Renderer
 
@@ -56,13 +56,14 @@ class Backbone:
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, a tokenizer without the required markers, or a model or prompts that preflight
-                has not checked.
+            ValueError: an unknown architecture, two sets of weights, a tokenizer without the required markers, or a model or
+                prompts that preflight has not checked.
         """
         settings, choice = config.models[model], engine_choice(config, engine)
         if generating is not None:
             require_preflight(config, paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
+        check_weights(folder)
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer = Renderer.load(folder, thinking=settings.thinking)
         check_model_files(config, paths, model, revision, renderer.template_sha256)

@@ -226,6 +226,7 @@ def test_without_flash_attention_and_the_kernels_of_gated_delta_net(own_model: P
     delta = one(findings, "Gated DeltaNet of mine computes with torch")
     assert delta["level"] == "warning"
     assert "flash-linear-attention and causal-conv1d are not installed" in delta["text"]
+    assert delta["text"].endswith("no GPU trains it so without training.allow_torch_recurrence: true")
 
 
 def test_with_them(own_model: Path, tmp_path: Path) -> None:

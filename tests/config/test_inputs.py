@@ -15,6 +15,7 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
+from stair.pipeline import input_checks
 from stair.pipeline.input_checks import check_environments, check_inputs
 from stair.pipeline.job_inputs import checked_digests
 from stair.records.manifest import Origin, write_manifest
@@ -222,6 +223,23 @@ def test_a_file_that_is_not_there_or_not_readable(tmp_path: Path) -> None:
     assert "has no rows" in refused(**benchmark(tmp_path / "bench.csv"))
 
 
+def test_a_model_folder_with_two_sets_of_weights(tmp_path: Path) -> None:
+    """Transformers reads model.safetensors, SGLang the shards of the index."""
+    folder = model_folder(tmp_path / "m", "qwen3", layers=36)
+    index = folder / "model.safetensors.index.json"
+    for name in ("model.safetensors", "model-00001-of-00001.safetensors"):
+        (folder / name).touch()
+        index.write_text(json.dumps({"weight_map": {"lm_head.weight": name}}))
+        if name == "model.safetensors":
+            checked(**at(folder))
+    assert refused(**at(folder)) == (
+        f"{folder} has two sets of weights, model.safetensors and the files that model.safetensors.index.json names, and "
+        "loaders differ in which one they read; delete one of them"
+    )
+    (folder / "model.safetensors").unlink()
+    checked(**at(folder))
+
+
 def test_a_training_pool_without_a_column(tmp_path: Path) -> None:
     path = tmp_path / "pool.jsonl"
     path.write_text(json.dumps({"prompt": [{"content": "1 + 1?"}], "answer": "2"}) + "\n")
@@ -258,6 +276,31 @@ def test_sglangs_environment_is_asked_for_only_where_responses_are_to_be_made(tm
             output.parent.mkdir(parents=True, exist_ok=True)
             output.touch()
         check_environments(config, paths)
+
+
+def test_a_run_that_would_train_a_hybrid_on_a_gpu_without_its_kernels_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rollouts would be generated first, which takes days."""
+    monkeypatch.setattr(input_checks, "visible_gpus", lambda: ["0"])
+
+    def check(**changes: Any) -> RunPaths:
+        settings = {"rollouts": {"engine": "transformers"}, "evaluation": {"engine": "transformers"}}
+        config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), **settings, **changes})
+        check_environments(config, paths := RunPaths.of(config))
+        return paths
+
+    with pytest.raises(
+        ConfigError, match=r"^training: qwen3\.5-4b has linear attention.*allow_torch_recurrence: true$"
+    ):
+        check()
+    check(select={"models": [MODEL]})
+    check(transformers={"device": "cpu", "attention": "sdpa"})
+    paths = check(training={"allow_torch_recurrence": True})
+    for model in ("qwen3.5-4b", "qwen3.5-9b"):
+        for controller in ("stair", "bank_free"):
+            paths.controller(model, controller).mkdir(parents=True)
+    check()
 
 
 def test_local_files_of_the_project_are_found_from_another_folder(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from collections import Counter, defaultdict
@@ -355,6 +356,26 @@ def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> 
         fault = r"cannot be read \(No such" if content is None else "does not match its sealed checksum; "
         with pytest.raises(ValueError, match=rf"{path} {fault}.*delete {cells}; "):
             ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
+
+
+@one_model
+def test_a_reader_reads_no_whole_file_that_is_older_than_the_index(
+    copied: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seal has compared all of them; the files of a model have gigabytes."""
+    monkeypatch.setattr("stair.stages.replay.states.file_digest", lambda path: pytest.fail(f"{path} was read"))
+    cells = copied.replay_cells(MODEL)
+
+    def read() -> np.ndarray:
+        return ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
+
+    assert np.abs(read().sum(-1) - 1).max() < 1e-5
+    for path in written_at(copied):  # as a disk loses the end of a file, which keeps its time
+        before = path.stat()
+        os.truncate(path, before.st_size // 2)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ValueError, match=rf"\.safetensors is damaged \(.*delete {cells}; "):
+        read()
 
 
 @one_model

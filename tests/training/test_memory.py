@@ -9,11 +9,10 @@ from benchmarks.training import peak_of_tensors
 from stair.models.attention import NAME, needs_no_mask
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.sessions.renderer import Renderer
-from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.teacher_forcing import RecordedTurn
 from stair.stages.training.turn_memory import Turn, layers_to_recompute, turn_memory
 from tests.conftest import random_model
-from tests.training.training_cases import session, student_of, teacher_forcing
+from tests.training.training_cases import student_of, teacher_forcing
 
 GIB = 2**30
 
@@ -120,18 +119,3 @@ def test_only_layers_that_do_not_fit_run_again(model: str) -> None:
         for layers_again, fits in ((count, True), (count - 1, False)):
             parts = turn_memory(CONFIGS[model], turn, **sizes, recomputed=layers_again)
             assert (sum(parts.values()) - parts["native keys and values"] <= 0.8 * free * GIB) == fits
-
-
-def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:
-    def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.\nMore of it.")
-
-    said = (
-        r"^a session whose responses have 10, 7, 11, 8 tokens does not fit the device's memory \(CUDA out of memory\. Tried "
-        r"to allocate 3\.00 GiB\.\); training\.checkpoint_activations: true"
-    )
-    with (
-        student_of(random_model("qwen3"), "stair", torch.float32) as student,
-        pytest.raises(ValueError, match=said),
-    ):
-        teacher_forcing(student, renderer).run(session(renderer), supervise)

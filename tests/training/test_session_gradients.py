@@ -283,6 +283,17 @@ def test_the_loss_falls_on_one_repeated_session(backbone: tuple[PreTrainedModel,
     assert losses[-1] < losses[0] - 0.02
 
 
+def test_no_ids_come_back_from_the_device(
+    backbone: tuple[PreTrainedModel, Renderer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU, such a copy waits for all work under way."""
+    model, renderer = backbone
+    turns = session(renderer)
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: pytest.fail(f"{tuple(tensor.shape)} was copied"))
+    with student_of(model, "stair") as student:
+        teacher_forcing(student, renderer).run(turns, lambda turn, parts: None)
+
+
 class Counted:
     """Counts the tokens that every layer processes."""
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -88,12 +89,14 @@ def test_a_trained_controller_is_its_files_and_they_load_in_one_line(trained: Ru
             "none",
         )
         assert str(trained.folder) not in (folder / "adapter_config.json").read_text()
+        assert settings["peft_version"] == metadata.version("peft")
     assert manifest["parameters"] == sum(tensor.numel() for tensor in weights_of(trained, kind).values())
     text = (folder / "README.md").read_text()
     assert f"tags: [stair, {kind}]" in text
     reads = kind in ("stair", "lora_stair")
     assert manifest["auxiliary_positions"] == ({"context": 512, "beyond": 0} if reads else None)
     assert ("- auxiliary positions beyond the context of 512: 0\n" in text) == reads
+    assert (f"read by PEFT {metadata.version('peft')} " in text) == ("lora" in kind)
     assert ("load_adapter" in text, "load_controller" in text) == ("lora" in kind, kind != "lora")
 
 
@@ -359,6 +362,23 @@ def test_a_warm_up_as_long_as_the_training_is_refused(make: Make, tmp_path: Path
     paths = make(tmp_path, {"controllers": {"lora": {"adapter": {"warmup_updates": 10}}}})
     with pytest.raises(ConfigError, match=r"controllers\.lora\.adapter\.warmup_updates.*\(10 updates\)"):
         run(paths, "lora")
+
+
+def test_a_hybrid_without_its_kernels_is_not_trained_on_a_gpu(
+    small_model: Callable[..., PreTrainedModel],
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless a key says so; found before the sessions are read."""
+    monkeypatch.setattr(stage, "local_device", lambda _: "cuda:0")
+    monkeypatch.setattr(stage, "recorded_sessions", lambda *_: {})
+    refused = "make env DEVICE=cuda`, or set training.allow_torch_recurrence: true$"
+    for allowed, said in ((False, refused), (True, "no sessions$")):
+        changes = {"training": {"allow_torch_recurrence": allowed}}
+        paths = make_run(tmp_path / str(allowed), small_model("qwen3_5"), small_tokenizer(), changes)
+        with pytest.raises(ValueError, match=said):
+            run(paths)
 
 
 def test_a_controller_or_condition_that_no_entry_asks_for_is_refused(trained: RunPaths) -> None:

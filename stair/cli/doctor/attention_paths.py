@@ -20,7 +20,7 @@ def attention_findings(config: Config, paths: RunPaths) -> Iterator[Finding]:
     published = (model for model, settings in config.models.items() if settings.tiny is None)
     hybrids = [model for model in published if shape_of(config, paths, model).hybrid]
     if hybrids and config.transformers.device != "cpu":
-        yield _delta_net(hybrids)
+        yield _delta_net(config, hybrids)
 
 
 def _path_of(config: Config, model: str) -> Finding:
@@ -52,12 +52,15 @@ def _path_of(config: Config, model: str) -> Finding:
     return Finding("attention", "warning", text, flash_kernels.REMEDIES["flash_attention_2"])
 
 
-def _delta_net(models: list[str]) -> Finding:
+def _delta_net(config: Config, models: list[str]) -> Finding:
     missing = [package for module, package in delta_kernels.PACKAGES.items() if find_spec(module) is None]
     if not missing:
         versions = ", ".join(f"{name} {metadata.version(name)}" for name in delta_kernels.PACKAGES.values())
         return Finding("attention", "ok", f"Gated DeltaNet of {', '.join(models)}: {versions}")
     text = f"Gated DeltaNet of {', '.join(models)} computes with torch, because {' and '.join(missing)} "
     text += f"{'is' if len(missing) == 1 else 'are'} not installed; it is slower"
+    trained = {model for controller in config.controllers for model in config.trained(controller)}
+    if "flash-linear-attention" in missing and trained & {*models} and not config.training.allow_torch_recurrence:
+        text += ", and no GPU trains it so without training.allow_torch_recurrence: true"
     wheel = " CAUSAL_CONV1D_WHEEL=<address of a wheel>" if "causal-conv1d" in missing else ""
     return Finding("attention", "warning", text, f"make env DEVICE=cuda{wheel}")

@@ -219,8 +219,8 @@ class CostModel:
         recomputed = shape.layers if again else 0
         if again == "auto" and not self.on_cpu:
             turn, sizes = self._last_turn(model, round(tokens)), self._sizes(model, controller)
-            # At this turn, the student's pass begins beside the weights and the native states of the text.
-            present = shape.weight_bytes + (turn.history + turn.prompt + turn.response) * shape.cache_bytes
+            # At this turn, the student's pass begins beside the weights and, without an adapter, the history's native states.
+            present = shape.weight_bytes + (0 if settings.adapts else turn.history * shape.cache_bytes)
             free = assumed("training_memory") - assumed("gpu_reserve") - present
             recomputed = layers_to_recompute(shape.config, turn, round(free), **sizes)
         return session_operations(

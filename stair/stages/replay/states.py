@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 
 from stair.records.keys import file_digest
 from stair.records.rows import ReplayCell
@@ -32,6 +32,7 @@ class ReplayStates:
         self._cells: dict[tuple[int, int, str, str | None], ReplayCell] = {}
         # Dictionaries in place of sets, which have no order.
         self._covered: dict[tuple[int, CoverageName], tuple[dict[str, None], dict[str, None]]] = {}
+        self._sealed = cells.stat().st_mtime_ns if cells.is_file() else 0
         self.depth = 0
         """Completed turns of the longest histories."""
         for cell in rows_as(cells, REPLAY_CELLS, ReplayCell):
@@ -62,7 +63,7 @@ class ReplayStates:
             layer: the index along the tensor's layers: all layers, the full-attention ones, or the measured ones.
 
         Raises:
-            ValueError: a file is absent, or is not the one that was sealed.
+            ValueError: a file is absent or cut, or was changed after the seal.
         """
         return self._stacked(group, coverage, depth, self.histories(group, coverage), tensor, layer)
 
@@ -96,18 +97,22 @@ class ReplayStates:
         return stacked
 
     def _read(self, cell: ReplayCell, name: str, layer: int | None) -> Any:
-        """A tensor of a cell's file, which is compared with the index once."""
-        path, fault = self._folder / cell.file, ""
-        if cell.file not in self._sound:
-            try:
-                fault = "" if file_digest(path) == cell.sha256 else "does not match its sealed checksum"
-            except OSError as error:
-                fault = f"cannot be read ({error.strerror})"
-        if fault:
-            raise ValueError(
-                f"{path} {fault}; delete {self._index}; the next start of the run then measures this file again, and no other"
-            )
-        self._sound.add(cell.file)
-        with safe_open(path, framework="np") as opened:
-            part = opened.get_slice(name)
-            return part[:] if layer is None else part[layer]
+        """A tensor of a cell's file. The seal has compared the file with its digest; one that is newer is compared again."""
+        path = self._folder / cell.file
+        try:
+            if cell.file not in self._sound:
+                if path.stat().st_mtime_ns >= self._sealed and file_digest(path) != cell.sha256:
+                    raise self._damaged(path, "does not match its sealed checksum")
+                self._sound.add(cell.file)
+            with safe_open(path, framework="np") as opened:
+                part = opened.get_slice(name)
+                return part[:] if layer is None else part[layer]
+        except OSError as error:
+            raise self._damaged(path, f"cannot be read ({error.strerror})") from None
+        except SafetensorError as error:
+            raise self._damaged(path, f"is damaged ({error})") from None
+
+    def _damaged(self, path: Path, fault: str) -> ValueError:
+        return ValueError(
+            f"{path} {fault}; delete {self._index}; the next start of the run then measures this file again, and no other"
+        )

@@ -8,6 +8,7 @@ import torch
 
 from stair.engines.identity import attention_path
 from stair.models.attention import implementation
+from stair.models.device_and_dtype import resolved_device
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 
 _REDUCED: dict[str, Any] = {
@@ -52,6 +53,7 @@ def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attent
     """Return a frozen model of this configuration in eval mode, its weights drawn on the device."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    device = resolved_device(device)
     attention = attention_path(attention, str(dtype).removeprefix("torch."), device)
     attention = implementation(attention, dtype, device)
     devices = [torch.cuda.current_device()] if device == "cuda" else []

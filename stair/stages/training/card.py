@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from stair.config.backbones import Model
@@ -49,6 +50,8 @@ def card(
     lines += [f"- backbone's contents (SHA-256): `{revision}`"]
     if settings.controls:
         lines += [f"- controlled layers, from zero: {', '.join(map(str, settings.controlled_layers))}"]
+    if settings.adapts:
+        lines += [f"- the adapter is read by PEFT {version('peft')} (`peft_version` in `adapter_config.json`)"]
     lines += [f"- trained parameters: {', '.join(f'{count:,} ({part})' for part, count in parameters.items())}"]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
     lines += ["", "How it is loaded, from the folder that holds this file:", ""]

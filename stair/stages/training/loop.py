@@ -5,12 +5,12 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.optimizers import Optimizers, gradients, set_gradients
@@ -92,17 +92,17 @@ class Training:
         # The mean runs over the actual responses of the update on all workers.
         count = sum(len(session) - 1 for session in sessions)
         sums = torch.zeros(6, dtype=torch.float64)
+        parameters = self.optimizers.parameters
 
         def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
             share = parts.loss * (turn.weight / count)
             if share.requires_grad:  # with an empty bank the normals have no influence
-                share.backward()
+                _add_gradients(share, parameters)
             means = (float(share.detach()), float(parts.cross_entropy) / count, float(parts.kl) / count)
             sums[:3] += torch.tensor(means, dtype=torch.float64)
 
         for session in self.workers.share(sessions, session_cost):
             sums[3:] += torch.tensor(self.forcing.run(session, supervise), dtype=torch.float64)
-        parameters = self.optimizers.parameters
         # The same for one worker: parameters without a gradient get zeros, and their step counts.
         total = self.workers.total(gradients(parameters))
         set_gradients(parameters, total)
@@ -148,6 +148,14 @@ class Training:
             )
 
         self.forcing.run(session, supervise)
+
+
+def _add_gradients(loss: Tensor, parameters: Mapping[str, nn.Parameter]) -> None:
+    """Adds the gradients of a loss to the parameters', all or none: a turn may be tried again after running out of memory."""
+    trained = list(parameters.values())
+    for parameter, gradient in zip(trained, torch.autograd.grad(loss, trained, allow_unused=True), strict=True):
+        if gradient is not None:
+            parameter.grad = gradient if parameter.grad is None else parameter.grad.add_(gradient)
 
 
 def peak_memory(device: torch.device) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stair.config.model import Config
+from stair.config.resolve import ConfigError
 from stair.config.setting_places import Settings, chosen, model_settings
+from stair.models import delta_kernels
 from stair.records.keys import PROTOCOL_VERSION
 
 TRAINING_KEYS = ("sessions_per_update", "epochs", "cross_entropy", "kl", "validation_sessions", "validation_every")
@@ -22,3 +24,16 @@ def training(config: Config, model: str, controller: str) -> Settings:
         "transformers.attention": config.transformers.attention,
         "protocol_version": PROTOCOL_VERSION,
     }
+
+
+def check_recurrence(config: Config, model: str, *, hybrid: bool) -> None:
+    """For a training on a GPU. The generated small backbones need no kernels.
+
+    Raises ConfigError for a hybrid without flash-linear-attention, unless `training.allow_torch_recurrence` is set.
+    """
+    small = config.models[model].tiny is not None
+    if hybrid and not small and not config.training.allow_torch_recurrence and "fla" not in delta_kernels.installed():
+        raise ConfigError(
+            f"training: {model} has linear attention, and flash-linear-attention is not installed, so training on a GPU would "
+            "be slow and need far more memory; run `make env DEVICE=cuda`, or set training.allow_torch_recurrence: true"
+        )

@@ -27,6 +27,7 @@ from stair.stages.training.loop import Measurement, Session, Training, UpdateRec
 from stair.stages.training.operations import utilisation
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
+from stair.stages.training.settings import check_recurrence
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
 from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
@@ -43,7 +44,7 @@ def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[
 
     Raises:
         ValueError: a session cannot be trained on, with its row, or a layer cannot be controlled.
-        ConfigError: the warm-up is as long as the training.
+        ConfigError: the warm-up is as long as the training, or a hybrid lacks its GPU kernels.
         Interrupted: a signal has requested a stop; the current update is kept.
     """
     if config.training.workers > 1 and "WORLD_SIZE" not in os.environ:
@@ -68,6 +69,10 @@ def _trained(config: Config, paths: RunPaths, model: str, controller: str, worke
     backbone = Backbone.open(config, paths, model)
     if settings.controls:
         backbone.architecture.check_controlled_layers(settings.controlled_layers)
+    device = local_device(config.transformers.device)
+    if device.startswith("cuda"):
+        hybrid = len(backbone.architecture.full_attention_layers) < backbone.architecture.layers
+        check_recurrence(config, model, hybrid=hybrid)
     tokens = backbone.renderer.tokens
     sessions = recorded_sessions(config, paths, model, paths.training_sessions(model), tokens)
     held_out = recorded_sessions(config, paths, model, paths.validation_sessions(model), tokens)
@@ -78,7 +83,7 @@ def _trained(config: Config, paths: RunPaths, model: str, controller: str, worke
     # The same sessions before and after: the losses of different sessions differ more than by training.
     measured = {"training": _first(config, sessions), "validation": _first(config, held_out)}
 
-    network = backbone.network(local_device(config.transformers.device))
+    network = backbone.network(device)
     student = Student.new(network, settings, model)
     forcing = TeacherForcing(
         student=student,

@@ -7,11 +7,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Read, Reflector
@@ -118,12 +120,21 @@ class Student:
             settings = json.loads(path.read_text(encoding="utf-8"))
             # PEFT keeps the projections as a set in random order, but equal adapters need equal files.
             settings |= {"base_model_name_or_path": base, "target_modules": sorted(settings["target_modules"])}
+            settings["peft_version"] = version("peft")
             path.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+class _Product(nn.Linear):
+    """One of an adapter's two products, in the precision of its input, with parameters in FP32."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.linear(input, self.weight.to(input.dtype))
 
 
 def _adapter(model: Any, settings: Adapter, *seed: str) -> Any:
     """PEFT's LoRA on a model: first matrices drawn as PEFT draws them, second ones zero; FP32 where the model is in BF16."""
     from peft import LoraConfig, get_peft_model
+    from peft.tuners.lora import LoraLayer
 
     adapted = get_peft_model(
         model,
@@ -142,6 +153,12 @@ def _adapter(model: Any, settings: Adapter, *seed: str) -> Any:
             drawn = torch.empty(parameter.shape, dtype=torch.float32)
             nn.init.kaiming_uniform_(drawn, a=math.sqrt(5), generator=generator)
             parameter.data.copy_(drawn)
+    for layer in model.modules():
+        if isinstance(layer, LoraLayer):
+            # PEFT would widen each projection's input to the parameters' precision, and the result too.
+            layer.cast_input_dtype_enabled = False
+            for product in (*layer.lora_A.values(), *layer.lora_B.values()):
+                product.__class__ = _Product
     return adapted
 
 

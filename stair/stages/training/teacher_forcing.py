@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ class SessionCounts(NamedTuple):
     """Operations of the passes and their backward passes, without those of layers that run again (`training.operations`)."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TeacherForcing:
     """Teacher-forced passes of a student over recorded sessions.
 
@@ -83,8 +84,9 @@ class TeacherForcing:
         reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
             attention and, for the student, no adapter changes them.
         recomputed: first decoder layers that run again in the backward pass; None: as many as a turn needs on a GPU, and all on
-            a CPU, whose free memory says little.
+            a CPU, whose free memory says little. A turn that runs out of memory is tried again with all layers.
         timer: entered around each part of the work, with its name.
+        recompute_from: processed tokens of a turn from which all layers run again: of the shortest turn that ran out of memory.
     """
 
     student: Student
@@ -94,6 +96,7 @@ class TeacherForcing:
     reuse_history: bool = True
     recomputed: int | None = 0
     timer: Timer = lambda part: nullcontext()
+    recompute_from: float = math.inf
 
     def run(
         self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
@@ -101,17 +104,16 @@ class TeacherForcing:
         """Processes a session.
 
         T1 gives history and bank. T2 to T4 run on the student path; `supervise` is called with each one's objective while its
-        graph exists. The bank grows by detached states of the student path. Raises ValueError if the session does not fit the
-        device's memory.
+        graph exists, and again if it raises torch.OutOfMemoryError. The bank grows by detached states of the student path.
+        Raises ValueError if the session does not fit the device's memory.
         """
         try:
             return self._run(turns, supervise)
         except torch.OutOfMemoryError as error:
             lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
             raise ValueError(
-                f"a session whose responses have {lengths} tokens does not fit the device's memory "
-                f"({(str(error).splitlines() or [''])[0]}); training.checkpoint_activations: true needs "
-                "the least; else use a larger device, whose memory `stair plan` estimates"
+                f"a session whose responses have {lengths} tokens does not fit the device's memory, with all layers run again "
+                f"too ({(str(error).splitlines() or [''])[0]}); use a larger device, whose memory `stair plan` estimates"
             ) from None
 
     def _run(
@@ -152,6 +154,16 @@ class TeacherForcing:
         return next(self.student.model.parameters()).device
 
 
+class _Text(NamedTuple):
+    """A turn's prompt and response without its last token, which predicts nothing."""
+
+    prompt: list[int]
+    ids: list[int]
+    """All processed ids; a copy from the device would wait for its work."""
+    tensor: Tensor
+    """The same ids on the device, `[1, tokens]`."""
+
+
 class _Session:
     """The state of one session: its visible history, its bank, and the native model's keys and values of its text."""
 
@@ -172,14 +184,14 @@ class _Session:
         """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
         if self.bank is None:
             return
-        prompt, ids = self._ids(turn)
-        self.operations += sum(pass_operations(self.config, Span(0, ids.shape[1])))
+        text = self._text(turn)
+        self.operations += sum(pass_operations(self.config, Span(0, len(text.ids))))
         if self.student.adapts:
             with self.forcing.timer("student forward"), torch.no_grad():
-                _, segment = self._captured(turn, prompt, ids, known=0)
+                _, segment = self._captured(turn, text, known=0)
         else:
             with self.forcing.timer("teacher"), self.student.native():
-                _, segment = self._captured(turn, prompt, ids, known=0, native=True)
+                _, segment = self._captured(turn, text, known=0, native=True)
         self.bank.append(segment)
 
     def supervised(
@@ -187,17 +199,18 @@ class _Session:
     ) -> None:
         """T2 to T4: the teacher and the student on the same text, the objective, and the student's states for the bank."""
         forcing, student = self.forcing, self.student
-        prompt, ids = self._ids(turn)
-        span = control_span(prompt, forcing.renderer.user_header)
+        text = self._text(turn)
+        prompt, tokens = len(text.prompt), len(text.ids)
+        span = control_span(text.prompt, forcing.renderer.user_header)
         if self.bank is not None:
-            beyond = beyond_context(self.bank.tokens, span[1] - span[0], len(prompt), self.facts.context)
+            beyond = beyond_context(self.bank.tokens, span[1] - span[0], prompt, self.facts.context)
             self.beyond_context += sum(beyond)
-        known = self.native.common_tokens(ids[0].tolist(), span[0]) if self.native is not None else 0
+        known = self.native.common_tokens(text.ids, span[0]) if self.native is not None else 0
         with forcing.timer("teacher"), student.native():
-            teacher = self._native_hidden(ids, len(prompt) - 1, known)
+            teacher = self._native_hidden(text, known, last)
         # An adapter changes the history's states too.
         native, known = known, 0 if student.adapts else known
-        teacher_span, student_span = (Span(start, ids.shape[1] - start) for start in (native, known))
+        teacher_span, student_span = (Span(start, tokens - start) for start in (native, known))
         operations = turn_operations(
             self.config,
             teacher_span,
@@ -207,54 +220,78 @@ class _Session:
             adapts=student.adapts,
         )
         self.operations += sum(operations.values())
-        positions, segment = torch.arange(known, ids.shape[1])[None], None
-        recomputed = forcing.recomputed
+        every = self.facts.layers
+        recomputed = every if tokens - known >= forcing.recompute_from else forcing.recomputed
         if recomputed is None:
             entries = 0 if self.bank is None else self.bank.tokens
-            recomputed = forcing.layers_to_recompute(Turn(known, len(prompt) - known, len(turn.response_ids), entries))
-        # The control and the checkpoints stay active through the backward pass, which may recompute layers.
-        with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
-            with forcing.timer("student forward"):
-                if self.bank is not None and not last:
-                    hidden, segment = self._captured(turn, prompt, ids, known)
-                else:
-                    hidden = self._student_hidden(ids, len(prompt) - 1, known)
-            with forcing.timer("loss"):
-                parts = response_objective(
-                    hidden,
-                    teacher,
-                    self.model.get_output_embeddings().weight,
-                    torch.tensor(list(turn.response_ids), device=ids.device),
-                    cross_entropy=forcing.cross_entropy,
-                    kl=forcing.kl,
-                )
-            del teacher
-            with forcing.timer("backward"):
-                supervise(turn, parts)
+            recomputed = forcing.layers_to_recompute(Turn(known, prompt - known, len(turn.response_ids), entries))
+
+        def attempt(recomputed: int) -> Segment | None:
+            """The student's pass, its objective and `supervise`."""
+            nonlocal teacher
+            segment = None
+            # The control and the checkpoints stay active through the backward pass, which may recompute layers.
+            positions = torch.arange(known, tokens)[None]
+            with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
+                with forcing.timer("student forward"):
+                    if self.bank is not None and not last:
+                        hidden, segment = self._captured(turn, text, known)
+                    else:
+                        hidden = self._student_hidden(text, known)
+                with forcing.timer("loss"):
+                    parts = response_objective(
+                        hidden,
+                        teacher,
+                        self.model.get_output_embeddings().weight,
+                        torch.tensor(list(turn.response_ids), device=forcing.device),
+                        cross_entropy=forcing.cross_entropy,
+                        kl=forcing.kl,
+                    )
+                if recomputed == every:  # no further attempt needs it
+                    del teacher
+                with forcing.timer("backward"):
+                    supervise(turn, parts)
+            return segment
+
+        while True:
+            try:
+                segment = attempt(recomputed)
+                break
+            except torch.OutOfMemoryError:
+                if recomputed == every or not torch.is_grad_enabled():
+                    raise
+            # Behind the handler: its exception holds the attempt's tensors.
+            recomputed, forcing.recompute_from = every, tokens - known
+            print(f"warning: out of memory in a turn of {tokens - known:,} tokens; such turns now run all layers again")
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
 
-    def _ids(self, turn: RecordedTurn) -> tuple[list[int], Tensor]:
-        """The prompt's ids, and all processed ids `[1, tokens]`; the last response token predicts nothing and is left out."""
+    def _text(self, turn: RecordedTurn) -> _Text:
         prompt = self.forcing.renderer.prompt_ids(self.history, turn.user)
-        return prompt, torch.tensor([[*prompt, *turn.response_ids[:-1]]], device=self.forcing.device)
+        ids = [*prompt, *turn.response_ids[:-1]]
+        return _Text(prompt, ids, torch.tensor([ids], device=self.forcing.device))
 
-    def _native_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+    def _native_hidden(self, text: _Text, known: int, last: bool = False) -> Tensor:
+        start = len(text.prompt) - 1
         if self.native is None:
-            return last_hidden(self.model, ids, start)
-        cache = self.native.cut(known).growing_cache()
+            return last_hidden(self.model, text.tensor, start)
+        prefix = self.native.cut(known)
+        if last:  # no later turn reuses the states of this text
+            if self.student.adapts:
+                self.native = None
+            return last_hidden(self.model, text.tensor, start, prefix.cache(1))
+        cache = prefix.growing_cache()
+        del prefix
         self.native = Prefix.empty(self.model)  # frees each layer's earlier states as the pass replaces them
-        hidden = last_hidden(self.model, ids, start, cache)
-        self.native = self.native.replaced(ids[0].tolist(), cache)
+        hidden = last_hidden(self.model, text.tensor, start, cache)
+        self.native = self.native.replaced(text.ids, cache)
         return hidden
 
-    def _student_hidden(self, ids: Tensor, start: int, known: int) -> Tensor:
+    def _student_hidden(self, text: _Text, known: int) -> Tensor:
         prefix = self.native.cut(known).cache(1) if self.native is not None and known else None
-        return last_hidden(self.model, ids, start, prefix)
+        return last_hidden(self.model, text.tensor, len(text.prompt) - 1, prefix)
 
-    def _captured(
-        self, turn: RecordedTurn, prompt: Sequence[int], ids: Tensor, known: int, native: bool = False
-    ) -> tuple[Tensor, Segment]:
+    def _captured(self, turn: RecordedTurn, text: _Text, known: int, native: bool = False) -> tuple[Tensor, Segment]:
         """The hidden states of a pass, and the detached keys and values that the turn adds to the bank."""
         renderer, bank = self.forcing.renderer, self.bank
         assert bank is not None and self.student.attachment is not None
@@ -263,13 +300,13 @@ class _Session:
             end_of_thinking=renderer.end_of_thinking,
             stop_ids=renderer.stop_ids,
         )
-        kept = slice(len(prompt) - known, len(prompt) - known + length)
+        start = len(text.prompt) - known
+        kept = slice(start, start + length)
         states: dict[int, tuple[Tensor, Tensor]] = {}
 
         def sink(index: int, keys: Tensor, values: Tensor) -> None:
             states[index] = (keys[0, kept].detach().transpose(0, 1), values[0, kept].detach().transpose(0, 1))
 
         with self.student.attachment.capturing(sink):
-            run = self._native_hidden if native else self._student_hidden
-            hidden = run(ids, len(prompt) - 1, known)
+            hidden = self._native_hidden(text, known) if native else self._student_hidden(text, known)
         return hidden, Segment.of_layers(bank.layers, [states[index] for index in range(len(bank.layers))])

@@ -53,7 +53,6 @@ def turn_memory(
 
     The backward pass begins with the last layers, which kept their states. Then each of the first layers runs again and has its
     states alone. The gradients within an MLP come on top of either, or before them a chunk of the objective.
-    An adapter is counted for a backbone in BF16; one in FP32 needs up to a fifth less.
     """
     facts = describe(config)
     text = config.get("text_config", config)
@@ -68,10 +67,10 @@ def turn_memory(
     again = max(first, facts.layers if recomputed is None else recomputed)
 
     def states(layer: int) -> int:
-        """Bytes that autograd keeps of a layer. A frozen projection keeps nothing, one with an adapter its input in FP32."""
+        """Bytes that autograd keeps of a layer. A frozen projection keeps nothing, one with an adapter its input."""
         kept = 2 * hidden * _WIDE + 3 * ffn * width  # inputs of the norms; the MLP's two halves and the activation
         if adapts:
-            kept += (2 * hidden + ffn) * _WIDE
+            kept += (hidden + ffn) * width
         if layer == first and not (adapts and layer in full):  # the graph begins behind its attention
             return tokens * (kept - hidden * _WIDE)
         if layer not in full:
@@ -79,26 +78,25 @@ def turn_memory(
         # Queries and keys before their norms; queries and results, which a gate copies and multiplies.
         kept += (query + key) * _WIDE + (4 if facts.gated else 2) * query * width
         if adapts:
-            kept += (3 * hidden + query) * _WIDE
+            kept += hidden * width
         # Keys and values. A mask has them repeated for each query head, and becomes a tensor of the backbone's precision.
         masked = reuses and not flash
         return tokens * kept + whole * (2 * query + tokens if masked else 2 * key) * width
 
     keeping = sum(states(layer) for layer in range(again, facts.layers))
     alone = max((states(layer) for layer in range(first, again)), default=0)
-    # An adapter's: a projection's result in FP32, the residual stream and the norm's output.
-    gradients = tokens * ((ffn + 2 * hidden) * _WIDE if adapts else 3 * ffn * width)
+    gradients = tokens * 3 * ffn * width
     # Beside a chunk: the input of the last norm and the gradient of its output.
     chunk = CHUNK_TOKENS * facts.vocabulary * 3 * _WIDE + tokens * 2 * hidden * _WIDE
     return {
         "weights": weights * width,
         "trained": trained * 4 * _WIDE,
-        "native keys and values": whole * 2 * key * facts.layers * width if prefix else 0,
+        "native keys and values": turn.history * 2 * key * facts.layers * width if reuses else 0,
         "attention mask": tokens * whole if reuses and not flash else 0,
         "bank": 2 * turn.bank * 2 * key * len(layers) * width,
         "layers' inputs": (again - first) * tokens * hidden * width,
-        # The student's, and the teacher's or the gradient.
-        "hidden states": 2 * tokens * hidden * width,
+        # The student's, and the teacher's or the gradient; the teacher's are kept for a second attempt.
+        "hidden states": (2 if again == facts.layers else 3) * tokens * hidden * width,
         "states of layers, and gradients or a chunk": max(keeping + chunk, max(keeping, alone) + gradients),
     }
 

@@ -1,0 +1,103 @@
+"""A turn that runs out of memory is tried again with all layers run again, and no part of its first gradient is kept."""
+
+from __future__ import annotations
+
+import weakref
+
+import pytest
+import torch
+from transformers import PreTrainedModel
+
+from stair.sessions.renderer import Renderer
+from stair.stages.training.loop import UpdateRecord
+from stair.stages.training.objective import ObjectiveParts
+from stair.stages.training.teacher_forcing import RecordedTurn
+from tests.conftest import random_model
+from tests.training.training_cases import session, student_of, teacher_forcing, training
+
+NO_MEMORY = "CUDA out of memory. Tried to allocate 3.00 GiB.\nMore of it."
+
+
+class SmallDevice:
+    """Runs out of memory in the n-th pass that keeps the states of layer 2: there, or in its backward pass."""
+
+    def __init__(self, model: PreTrainedModel, number: int, place: str) -> None:
+        self.number, self.place = number, place
+        self.errors = 0
+        self.kept: list[int] = []
+        """The tokens of the passes that keep states."""
+        self.failed: list[weakref.ref[torch.Tensor]] = []
+        self.handle = model.get_decoder().layers[2].register_forward_hook(self._after)
+
+    def _after(self, layer: torch.nn.Module, _: object, output: torch.Tensor) -> None:
+        if not torch.is_grad_enabled():
+            return
+        assert all(result() is None for result in self.failed), "the tensors of the failed pass are gone"
+        if "forward" in vars(layer):  # it runs again
+            return
+        self.kept.append(output.shape[1])
+        if len(self.kept) == self.number:
+            self.failed.append(weakref.ref(output))
+            if self.place == "forward":
+                self._fail()
+            output.register_hook(lambda _: self._fail())
+
+    def _fail(self) -> None:
+        self.errors += 1
+        raise torch.OutOfMemoryError(NO_MEMORY)
+
+
+def trained(
+    renderer: Renderer, kind: str, recomputed: int, number: int = 0, place: str = "", sessions: int = 1, **options: bool
+) -> tuple[UpdateRecord, list[torch.Tensor], SmallDevice]:
+    """An update: its record, the trained parameters, the device."""
+    model = random_model("qwen3")
+    device = SmallDevice(model, number, place)
+    with student_of(model, kind, torch.float32) as student:
+        course = training(student, renderer, kind, recomputed=recomputed, **options)
+        record = course.update(1, [session(renderer, seed) for seed in range(sessions)])
+        parameters = [each.detach().clone() for named in student.parts().values() for each in named.values()]
+    return record, parameters, device
+
+
+@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("kind", ["stair", "lora_stair"])
+def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
+    kind: str, place: str, renderer: Renderer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bit for bit, whichever turn it is."""
+    wanted, parameters, _ = trained(renderer, kind, recomputed=4)
+    for number in (1, 2, 3):
+        record, found, device = trained(renderer, kind, 0, number, place)
+        assert device.errors == 1
+        assert all(torch.equal(one, other) for one, other in zip(found, parameters, strict=True)), number
+        assert (record.loss, record.gradient_norm, record.tokens) == (wanted.loss, wanted.gradient_norm, wanted.tokens)
+        assert capsys.readouterr().out.count("warning: out of memory in a turn of ") == 1
+
+
+def test_turns_of_that_length_then_begin_with_all_layers(renderer: Renderer) -> None:
+    """T3 of the first session fails; with their whole text, T4 of all sessions are longer."""
+    _, _, device = trained(renderer, "bank_free", 0, 2, "forward", sessions=3, reuse_history=False)
+    _, failed, *later = device.kept
+    assert later and max(later) < failed
+    assert len(device.kept) <= 9 - 3
+
+
+def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer) -> None:
+    attempts = []
+
+    def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
+        attempts.append(turn)
+        raise torch.OutOfMemoryError(NO_MEMORY)
+
+    said = (
+        r"^a session whose responses have 10, 7, 11, 8 tokens does not fit the device's memory, with all layers run again too "
+        r"\(CUDA out of memory\. Tried to allocate 3\.00 GiB\.\); use a larger device, whose memory `stair plan` estimates$"
+    )
+    turns = session(renderer)
+    with (
+        student_of(random_model("qwen3"), "stair", torch.float32) as student,
+        pytest.raises(ValueError, match=said),
+    ):
+        teacher_forcing(student, renderer).run(turns, supervise)
+    assert attempts == [turns[1]] * 2
