@@ -74,7 +74,7 @@ def test_gpu_memory_is_that_of_responses_at_their_limits(tmp_path: Path) -> None
     trained = [memory("training", rollout_sampling=limit) for limit in (4_096, 8_192, 16_384)]
     # LoRA's activations grow with all text; weights and the reserve are below 11 GiB.
     assert trained[2] - trained[1] == pytest.approx(2 * (trained[1] - trained[0]), rel=0.01)
-    assert 48 < trained[2] < 79
+    assert 33 < trained[2] < 79
     assert memory("replay", evaluation_sampling=4_096) < memory("replay", evaluation_sampling=16_384) < 79
 
 
