@@ -12,7 +12,7 @@ class Finding:
     """One line on one property of the machine."""
 
     topic: str
-    """devices, packages, attention, disk, hub, slurm, sglang."""
+    """devices, packages, settings, attention, disk, hub, slurm, sglang."""
     level: Level
     text: str
     remedy: str = ""
