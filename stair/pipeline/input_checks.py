@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from stair.config.datasets import Benchmark
@@ -32,27 +34,38 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
     """
-    _check_places(config, paths)
-    _check_results(paths)
-    _check_reuse(config, paths)
-    check_fetched(config, paths)
+    for fault in input_faults(config, paths):
+        raise ConfigError(fault)
+
+
+def input_faults(config: Config, paths: RunPaths) -> Iterator[str]:
+    """Every fault of local files and model folders that exist already, each one line as in `check_inputs`."""
+    for check in _checks(config, paths):
+        try:
+            check()
+        except ConfigError as error:
+            yield str(error)
+
+
+def _checks(config: Config, paths: RunPaths) -> Iterator[Callable[[], object]]:
+    yield partial(_check_places, config, paths)
+    yield partial(_check_results, paths)
+    yield partial(_check_reuse, config, paths)
+    yield partial(check_fetched, config, paths)
     # The jobs of an unpacked archive may need no model.
     needed = not config.only_measures and not paths.archive.exists()
     for model in config.models:
-        _check_tiny_architecture(config, model)
-        _check_engine(config, paths, model)
-        _check_named_layers(config, paths, model)
-        _check_template(config, paths, model)
+        yield partial(_check_tiny_architecture, config, model)
+        yield partial(_check_engine, config, paths, model)
+        yield partial(_check_named_layers, config, paths, model)
+        yield partial(_check_template, config, paths, model)
         if config.models[model].path is not None and needed:
-            require_folder(paths.model_folder(config, model), f"models.{model}.path")
+            yield partial(require_folder, paths.model_folder(config, model), f"models.{model}.path")
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
-            _check_benchmark_file(paths.dataset_file(config, key), key, benchmark)
+            yield partial(_check_benchmark_file, paths.dataset_file(config, key), key, benchmark)
     if config.training_pool.path is not None:
-        try:
-            check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
-        except ValueError as error:
-            raise ConfigError(f"training_pool.path: {error}") from None
+        yield partial(_check_pool, config, paths)
 
 
 UNWRITABLE = "make it writable, or set `results` to another folder"
@@ -185,6 +198,13 @@ def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
         raise ConfigError(
             f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
         )
+
+
+def _check_pool(config: Config, paths: RunPaths) -> None:
+    try:
+        check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
+    except ValueError as error:
+        raise ConfigError(f"training_pool.path: {error}") from None
 
 
 def _check_named_layers(config: Config, paths: RunPaths, model: str) -> None:

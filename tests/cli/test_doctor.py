@@ -20,7 +20,7 @@ import yaml
 from stair.cli.doctor.hub_and_disk import _outputs
 from stair.cli.main import app
 from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
+from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.planning.run_plan import disk_bytes
 from tests.models.hub_server import Hub, Repository, serving
 from tests.models.test_fetch import NEW, fetch, run_folder
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 CODE = "import sys; from stair.cli import main\ntry: main()\nfinally: assert 'torch' not in sys.modules"
 GIVE_UP = "from tests.privileges import give_up_capabilities; give_up_capabilities()"
-QWEN35 = {"model_type": "qwen3_5_text", "num_hidden_layers": 4, "hidden_size": 8, "num_attention_heads": 2}
+QWEN35 = {"model_type": "qwen3_5_text", "num_hidden_layers": 20, "hidden_size": 8, "num_attention_heads": 2}
 QWEN35 |= {"num_key_value_heads": 1, "vocab_size": 8, "max_position_embeddings": 64, "intermediate_size": 8}
 QWEN35 |= {f"linear_{name}": 2 for name in ("num_key_heads", "key_head_dim", "num_value_heads", "value_head_dim")}
 
@@ -137,6 +137,23 @@ def test_packages_of_other_versions_and_missing_ones(tmp_path: Path) -> None:
     assert "there is no" in one(doctor(cwd=tmp_path), "cpu.lock")["text"]
 
 
+def test_settings_that_cannot_be_used(own_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every fault has a line; the first is the one with which `stair config` ends."""
+    overlay = yaml.safe_load(own_model.read_text())
+    overlay["controllers"]["stair"]["layers"] = [3, 19, 29]
+    overlay["benchmarks"]["ours"]["path"] = str(own_model.parent / "none.jsonl")
+    own_model.write_text(yaml.safe_dump(overlay | {"reuse": ["nothing"]}))
+    faults = [finding for finding in doctor("--run", str(own_model), code=1) if finding["topic"] == "settings"]
+    assert [finding["text"].partition(":")[0] for finding in faults] == [
+        "reuse", "controllers.stair.layers", "benchmarks.ours.path"
+    ]  # fmt: skip
+    assert all(finding["level"] == "error" and str(own_model) in finding["remedy"] for finding in faults)
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(ConfigError) as refused:
+        app(("config", "--run", str(own_model)), standalone_mode=False)
+    assert str(refused.value) == faults[0]["text"]
+
+
 # ---------------------------------------------------------------- devices
 
 
@@ -210,7 +227,8 @@ def own_model(tmp_path: Path) -> Path:
     page = (ROOT / "README.md").read_text().partition("```yaml\n")[2].partition("```")[0]
     overlay: dict[str, Any] = yaml.safe_load(page)
     overlay["models"]["mine"]["path"] = str(model)
-    overlay["benchmarks"]["ours"]["path"] = str(tmp_path / "ours.jsonl")
+    overlay["benchmarks"]["ours"]["path"] = str(problems := tmp_path / "ours.jsonl")
+    problems.write_text("".join(f'{{"problem": "{number} + 1?", "answer": "{number + 1}"}}\n' for number in range(4)))
     overlay["results"] = str(tmp_path / "results")
     overlay["transformers"] = {"attention": "auto", "device": "auto"}
     file = tmp_path / "mine.yaml"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,25 +18,30 @@ from stair.cli.environment import met
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.choice import engine_choice
-from stair.pipeline.input_checks import engines_to_run
+from stair.pipeline.input_checks import engines_to_run, input_faults
 
 
 def examine(root: Path, config: Config | None, run: str | None) -> Iterator[Finding]:
-    """All findings on this machine, and with a run those on its models, downloads and disk.
+    """All findings on this machine, and with a run those on its settings, models, downloads and disk.
 
     Args:
         config: the run; None for the machine alone.
         run: the argument of `stair reproduce --run`, if that is not the run's name.
     """
     yield from _shell_findings()
-    yield from device_findings(config, scheduler=controller_answers())
+    faults = [] if config is None else list(dict.fromkeys(input_faults(config, RunPaths.of(config))))
+    sound = None if faults else config  # a run's needs follow from settings without a fault
+    yield from device_findings(sound, scheduler=controller_answers())
     yield from package_findings(root)
     if config is not None:
-        paths = RunPaths.of(config)
-        yield from attention_findings(config, paths)
-        yield from _server_findings(config, paths)
-        yield from storage_findings(config, paths, run or config.run)
-    yield from slurm_findings(root, config)
+        paths, run = RunPaths.of(config), run or config.run
+        remedy = f"mend it; then: stair config --run {shlex.quote(run)}"
+        yield from (Finding("settings", "error", fault, remedy) for fault in faults)
+        if sound is not None:
+            yield from attention_findings(sound, paths)
+            yield from _server_findings(sound, paths)
+            yield from storage_findings(sound, paths, run)
+    yield from slurm_findings(root, sound)
 
 
 def _shell_findings() -> Iterator[Finding]:

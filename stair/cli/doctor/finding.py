@@ -12,7 +12,7 @@ class Finding:
     """One line on one property of the machine."""
 
     topic: str
-    """shell, devices, packages, attention, disk, hub, slurm, sglang."""
+    """shell, devices, packages, settings, attention, disk, hub, slurm, sglang."""
     level: Level
     text: str
     remedy: str = ""
