@@ -82,7 +82,9 @@ ACCEPTED = {
         "integer 5": ["5=f(2)", "5=AB", "5=m+n", r"5=\text{Area}(ABC)", "5=|z|^2", "2+3=5=x"],
         "math f(2)=5": ["5=f(2)"],
         r"math \frac72=\mathbb{E}[X]": ["3.5", r"\mathbb{E}[X]=\frac72"],
-        "math y=2x+1": ["2x+1=y"],
+        "math y=2x+1": ["2x+1=y", "2x+1=f(x)"],
+        r"math \angle A=\angle B": [r"\angle B=\angle A"],
+        "math (1,2)": ["(1,2)=(x,y)"],
     },
     "general solutions": {
         reference: [
@@ -218,6 +220,8 @@ REFUSED = {
         "integer 5": ["5=2x", "5=x+1", "6=f(2)", "5=6", "5=7=x", r"5=\text{wrong}", r"5=\text{not }x", r"5=\text{six}"],
         "math f(2)=5": ["5=f(3)", "2=f(5)"],
         "math x=5": ["5=y"],
+        r"math \angle A=\angle B": [r"\angle C=\angle A"],
+        "math (1,2)": ["(2,1)=(x,y)"],
     },
     "general solutions": {
         reference: [
@@ -237,6 +241,7 @@ REFUSED = {
     }
     | {
         r"math \{x^2 \mid x>1\}": ["x>1", r"\{x^3 \mid x>1\}"],
+        r"math \mathbb{R}": [r"\{(x,x^2) \mid x\in\mathbb{R}\}"],
         "math 3k": ["3n"],
         r"math ak\pi, k\in\mathbb{Z}": [r"bn\pi, n\in\mathbb{Z}", r"an\pi, a\in\mathbb{Z}"],
     },

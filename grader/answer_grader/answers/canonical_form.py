@@ -83,7 +83,7 @@ def canonical(answer: Answer) -> Answer:
     match answer:
         case Quantity(value) if contains(value, PlusMinus):
             return AnswerList(tuple(replace(answer, value=each) for each in expand_plus_minus(value)))
-        case Relation(sides, ("in",)) if _is_variable_or_point(sides[0]):
+        case Relation(sides, ("in",)) if is_variable_or_point(sides[0]):
             return canonical(sides[1])
         case Bracketed(items) if rows := _signs_together(items):
             return AnswerList(tuple(replace(answer, items=row) for row in rows))
@@ -155,7 +155,7 @@ def matrix_of(answer: Answer) -> Matrix | None:
     return Matrix(rows) if all(rows) and len(set(map(len, rows))) == 1 else None
 
 
-def _is_variable_or_point(answer: Answer) -> bool:
+def is_variable_or_point(answer: Answer) -> bool:
     """Whether it is `x`, or `(x, y)`."""
     return all(
         variable_name(item) is not None for item in (answer.items if isinstance(answer, Bracketed) else (answer,))

@@ -167,11 +167,11 @@ class Comparison:
 
     def _same_relations(self, answer: Answer, reference: Answer) -> bool:
         if isinstance(answer, Relation) and isinstance(reference, Relation):
-            if same_solutions(answer, reference):
+            if same_solutions(answer, reference) or self._same_chain(reversed_relation(answer), reference):
                 return True
             values = stated_value(answer), stated_value(reference)
             if values[0] is None or values[1] is None:
-                return self._same_chain(answer, reference) or self._same_chain(reversed_relation(answer), reference)
+                return self._same_chain(answer, reference)
             names = unified_name(answer.source[0]), unified_name(reference.source[0])
             return (names[0] == names[1] or _is_formula_name(*names)) and self.same(values[0], values[1])
         if isinstance(answer, Relation):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from answer_grader.answers.canonical_form import items_of, names_value
+from answer_grader.answers.canonical_form import is_variable_or_point, items_of, names_value
 from answer_grader.answers.notations import parse_based_numeral, parse_date, parse_time_of_day
 from answer_grader.answers.quantities import parse_quantity, sum_of_parts
 from answer_grader.answers.types import (
@@ -22,7 +22,6 @@ from answer_grader.answers.types import (
     SetExpression,
     SetOperator,
     Words,
-    variable_name,
 )
 from answer_grader.answers.vectors import parse_combination, parse_transposed
 from answer_grader.answers.words import is_hedge, is_hedged_clause, is_negation, parse_words, unparsed
@@ -182,9 +181,9 @@ def _parse_relation(tokens: list[Token]) -> Answer:
 
 
 def _is_named_last(sides: Sequence[Answer], source: Sequence[str], last: list[Token]) -> bool:
-    """Whether the name of the value is on the right: `24 = n`, `5 = f(2)`."""
-    if variable_name(sides[-1]) is not None:
-        return variable_name(sides[0]) is None
+    """Whether the name of the value is on the right: `24 = n`, `(1,2) = (x,y)`, `5 = f(2)`."""
+    if is_variable_or_point(sides[-1]):
+        return not is_variable_or_point(sides[0])
     if not names_value(source[-1]) or names_value(source[0]):
         return False
     computed = isinstance(sides[-1], Quantity) and exact_value(sides[-1].value) is not None
@@ -301,7 +300,7 @@ def _comma_parts(inner: list[Token]) -> list[list[Token]]:
 def _set_builder(variable: list[Token], condition: list[Token]) -> Answer:
     r"""The condition of `\{x \mid x > 2\}`, met with the set that the variable is taken from."""
     head = _parse_relation(variable)
-    if isinstance(head, Quantity) and variable_name(head) is None:
+    if isinstance(head, Quantity | Bracketed) and not is_variable_or_point(head):
         family = _parse_family([*variable, Token(TokenKind.SIGN, ","), *condition])
         if family is None:
             raise NotAnExpression("a set of the values of a formula")
