@@ -33,6 +33,11 @@ class OpenJob(NamedTuple):
     wildcards: dict[str, str]
     inputs: list[Path]
 
+    @property
+    def writable(self) -> bool:
+        """Whether outputs can be written: a reader of somebody else's run cannot."""
+        return os.access(self.paths.folder, os.W_OK)
+
     def record(self, outputs: Sequence[Path], **facts: Any) -> None:
         from stair.pipeline.rule_settings import settings_of
         from stair.records.manifest import write_manifest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from stair.cli.context import open_job, open_run
+from stair.cli.context import OpenJob, open_job, open_run
 from stair.cli.options import InputsArgument, JobRunOption, RunOption
 
 if TYPE_CHECKING:
@@ -91,9 +91,10 @@ def compare(inputs: InputsArgument = None, run: JobRunOption = Path()) -> None:
     job = open_job(run, "comparison", inputs)
     settings, paths = job.config, job.paths
     compared = of_run(settings, paths)
-    write(compared, settings, paths.comparison())
-    job.record([paths.comparison(".csv"), paths.comparison(".md")])
-    print(f"{paths.comparison('.md')}: {_counts(each.verdict for each in compared)}")
+    if job.writable:
+        write(compared, settings, paths.comparison())
+        job.record([paths.comparison(".csv"), paths.comparison(".md")])
+    print(f"{_written(job, paths.comparison('.md'))}: {_counts(each.verdict for each in compared)}")
 
 
 @commands.command()
@@ -107,9 +108,14 @@ def claims(run: RunOption, inputs: InputsArgument = None) -> None:
     job = open_job(run, "claims", inputs)
     settings, paths = job.config, job.paths
     judged = of_run(settings, paths)
-    write(judged, settings, paths.claims())
-    job.record([paths.claims(".csv"), paths.claims(".md")])
-    print(f"{paths.claims('.md')}: {_counts(each.verdict for each in judged)}")
+    if job.writable:
+        write(judged, settings, paths.claims())
+        job.record([paths.claims(".csv"), paths.claims(".md")])
+    print(f"{_written(job, paths.claims('.md'))}: {_counts(each.verdict for each in judged)}")
+
+
+def _written(job: OpenJob, file: Path) -> str:
+    return str(file) if job.writable else f"{job.paths.folder} (not written: its folder is read-only)"
 
 
 def _counts(verdicts: Iterable[str]) -> str:

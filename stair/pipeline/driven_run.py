@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -55,11 +56,17 @@ class DrivenRun(Run):
 
     @cached_property
     def workdir(self) -> Path:
-        """The folder of the rules: the run's. A dry run of a new run has an empty one, because Snakemake creates it."""
-        if not self.workflow.output_settings.dryrun or self.paths.folder.exists():
-            return self.paths.folder
+        """The folder of the rules: the run's. Snakemake writes there, also in a dry run.
+
+        A dry run of a new run therefore has an empty one, and that of a run that may not be written one with the run's files.
+        """
+        run = self.paths.folder
+        if not self.workflow.output_settings.dryrun or (run.exists() and os.access(run / ".snakemake", os.W_OK)):
+            return run
         folder = TemporaryDirectory(prefix="stair-")
         atexit.register(folder.cleanup)
+        if run.exists():
+            _show_files(run, Path(folder.name))
         return Path(folder.name)
 
     def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
@@ -92,6 +99,17 @@ class DrivenRun(Run):
         except OSError as error:
             remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
             raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
+
+
+def _show_files(run: Path, folder: Path) -> None:
+    """Shows the files of a run, and Snakemake's records of them, in another folder, with their times."""
+    (folder / ".snakemake").mkdir()
+    for path in (*run.iterdir(), *(run / ".snakemake").glob("*")):
+        place = folder / path.relative_to(run)
+        if path.is_file():
+            shutil.copy2(path, place)  # Snakemake would read the time of a link
+        elif not place.exists():
+            place.symlink_to(path.absolute())
 
 
 def _remove_damaged_records(folder: Path) -> None:
