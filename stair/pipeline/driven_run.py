@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -102,14 +101,22 @@ class DrivenRun(Run):
 
 
 def _show_files(run: Path, folder: Path) -> None:
-    """Shows the files of a run, and Snakemake's records of them, in another folder, with their times."""
+    """Links the files of a run, and Snakemake's records of them, in an empty folder, with their times.
+
+    Snakemake refuses to make a file again that it cannot write, unless that is a link.
+    """
+    for place, folders, files in os.walk(run.absolute()):
+        folders[:] = [name for name in folders if name != ".snakemake"]
+        target = folder / os.path.relpath(place, run)
+        target.mkdir(exist_ok=True)
+        for name in files:
+            (target / name).symlink_to(file := Path(place, name))
+            time = file.lstat().st_mtime_ns
+            os.utime(target / name, ns=(time, time), follow_symlinks=False)
     (folder / ".snakemake").mkdir()
-    for path in (*run.iterdir(), *(run / ".snakemake").glob("*")):
-        place = folder / path.relative_to(run)
-        if path.is_file():
-            shutil.copy2(path, place)  # Snakemake would read the time of a link
-        elif not place.exists():
-            place.symlink_to(path.absolute())
+    for name in ("metadata", "incomplete"):
+        if (records := run.absolute() / ".snakemake" / name).is_dir():
+            (folder / ".snakemake" / name).symlink_to(records)
 
 
 def _remove_damaged_records(folder: Path) -> None:

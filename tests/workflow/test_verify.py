@@ -21,7 +21,7 @@ from stair.records.keys import file_digest
 from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
 from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
-from tests.workflow.conftest import SMOKE, contents, planned, run_in
+from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
@@ -350,6 +350,9 @@ def test_a_run_that_may_not_be_written_is_read(copied_run: Path, tmp_path: Path)
         assert done.stderr == "" and archive.is_file(), "every output is sound"
         told = run_in(copied_run, *reader, "stair", "claims", "--run", "results/smoke").stdout
         assert told.startswith("results/smoke (not written: ") and " not run" in told
+        words = ("--dry-run", "--config", f"run={SMOKE}", "evaluation={seed: again}")
+        done = run_in(copied_run, *reader, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words)
+        assert jobs_of(done)["evaluation_shard"] > 0
     finally:
         subprocess.run(["chmod", "-R", "u+w", str(copied_run)], check=True)
 
