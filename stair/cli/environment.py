@@ -1,7 +1,7 @@
-"""The environment variables of commands, and so of the processes that they start: a run is the same in a notebook, in a
-container and behind `module load`.
+"""The environment variables of commands, and so of the processes that they start.
 
-Every `stair` command imports this module, so its head imports little.
+A run is the same in a notebook, in a container and behind `module load`. Every `stair` command imports this module, so
+its head imports little.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _leave_out_foreign_packages() -> None:
     for folder in list(folders):
         if hidden := sorted(installed & _modules(folder)):
             folders.remove(folder)
-            sys.path[:] = [place for place in sys.path if place != folder]
+            sys.path[:] = [place for place in sys.path if place != os.path.abspath(folder)]  # Python keeps whole paths
             met.append(Disturbance(f"PYTHONPATH: {folder} hides {hidden[0]} of {sys.prefix}", "unset PYTHONPATH"))
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)  # an empty one counts as none
 
