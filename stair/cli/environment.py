@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import NamedTuple
 
 
@@ -30,6 +31,14 @@ def prepare_environment() -> None:
     for name in sorted(name for name in os.environ if name.startswith("SNAKEMAKE_")):
         met.append(Disturbance(f"{name}={os.environ.pop(name)} changes Snakemake's settings", f"unset {name}"))
     _use_own_home()
+
+
+def print_every_sign() -> None:
+    """Has stdout and stderr replace signs that the encoding of a terminal or a log lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        # A fork of the warm process has its streams, whose files are others by now: only a new stream can be changed.
+        if isinstance(stream, TextIOWrapper) and stream.errors != "replace":
+            stream.reconfigure(errors="replace")
 
 
 def _leave_out_foreign_packages() -> None:
