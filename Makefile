@@ -32,7 +32,8 @@ VENV := .venv
 # The device of the pipeline's environment: DEVICE of `make env`, else the one that it was built for.
 BUILT := $(shell cat $(VENV)/.device 2>/dev/null || echo cpu)
 ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUILT))
-# The environment is built again when the lock, the package's metadata or the project's folder changes: its programs name the folder.
+# The environment is built again when the lock, the package's metadata or the project's folder changes:
+# its programs name the folder.
 ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml grader/pyproject.toml
 READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell (pwd -P; cat $(ENV_FILES)) | cksum | tr ' ' '-')
 

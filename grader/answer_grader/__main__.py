@@ -32,9 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if words.compare:
             differences = compare_files(words.source, words.target)
+            encoding = sys.stdout.encoding or "utf-8"
             for each in differences:
                 shown = f"{each.id}: {each.old_verdict} ({each.old_answer}) -> {each.new_verdict} ({each.new_answer})"
-                print(shown.encode("utf-8", "backslashreplace").decode())  # an answer can have half a surrogate pair
+                # An answer can have half a surrogate pair, or a sign that the terminal's encoding lacks.
+                print(shown.encode(encoding, "backslashreplace").decode(encoding))
             print(f"{len(differences)} lines differ")
             return 0
         report = grade_file(

@@ -221,6 +221,17 @@ def test_half_a_surrogate_pair_is_printed_as_it_is_written(tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_sign_that_the_terminal_lacks_is_printed_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    old = write(tmp_path / "old", [scored("a", "π", "wrong")])
+    new = write(tmp_path / "new", [scored("a", "π/2", "correct")])
+    done = run("--compare", str(old), str(new))
+    assert done.stdout == "a: wrong (\\u03c0) -> correct (\\u03c0/2)\n1 lines differ\n"
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("number", ["0", "-1", "two"])
 def test_a_number_of_processes_that_cannot_be_is_named(number: str) -> None:
     done = run("a", "b", f"--workers={number}")

@@ -1,13 +1,14 @@
-"""The environment variables of commands, and so of the processes that they start: a run is the same in a notebook, in a
-container and behind `module load`.
+"""The environment variables of commands, and so of the processes that they start.
 
-Every `stair` command imports this module, so its head imports little.
+A run is the same in a notebook, in a container and behind `module load`. Every `stair` command imports this module, so
+its head imports little.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import NamedTuple
 
 
@@ -32,6 +33,14 @@ def prepare_environment() -> None:
     _use_own_home()
 
 
+def print_every_sign() -> None:
+    """Has stdout and stderr replace signs that the encoding of a terminal or a log lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        # A fork of the warm process has its streams, whose files are others by now: only a new stream can be changed.
+        if isinstance(stream, TextIOWrapper) and stream.errors != "replace":
+            stream.reconfigure(errors="replace")
+
+
 def _leave_out_foreign_packages() -> None:
     """Leaves out folders of PYTHONPATH with packages of this environment: those have other versions, or are broken here."""
     folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
@@ -43,7 +52,7 @@ def _leave_out_foreign_packages() -> None:
     for folder in list(folders):
         if hidden := sorted(installed & _modules(folder)):
             folders.remove(folder)
-            sys.path[:] = [place for place in sys.path if place != folder]
+            sys.path[:] = [place for place in sys.path if place != os.path.abspath(folder)]  # Python keeps whole paths
             met.append(Disturbance(f"PYTHONPATH: {folder} hides {hidden[0]} of {sys.prefix}", "unset PYTHONPATH"))
     os.environ["PYTHONPATH"] = os.pathsep.join(folders)  # an empty one counts as none
 

@@ -23,9 +23,9 @@ def doctor(
 ) -> None:
     """Report what this machine can run: one line for each finding, and a remedy for each warning and error.
 
-    Checks GPUs, packages against the lock file, and Slurm. With --run, also the files and layers that the settings name, each
-    model's attention path, SGLang's environment, access to the hub for missing downloads, and free disk. Changes nothing. Exits
-    with 1 if there is an error.
+    Checks variables of the shell, GPUs, packages against the lock file, and Slurm. With --run, also the files and layers that
+    the settings name, each model's attention path, SGLang's environment, access to the hub for missing downloads, and free
+    disk. Changes nothing. Exits with 1 if there is an error.
     """
     import json
 

@@ -81,7 +81,7 @@ def run_job(
     more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of", "workers")}
     with own_gpus(0 if worker else gpus_of(config, rule, wildcards)):
         facts = imported(row.run)(config, paths, **names, **more)
-    if row.is_shard or (worker and os.environ["RANK"] != "0"):
+    if row.is_shard or (worker and os.environ["RANK"] != "0") or not os.access(paths.folder, os.W_OK):
         return
     write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **(facts or {}))
     if row.after:

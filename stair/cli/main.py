@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from io import TextIOWrapper
 
 import typer
 
 from stair.cli import inspection, job, results, start, upkeep
 from stair.cli.context import watch_driver
+from stair.cli.environment import print_every_sign
 from stair.records.files import MAKE_ROOM, is_full
 from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
 from stair.records.slurm import requeue_own_job
@@ -35,9 +35,7 @@ def main() -> None:
     A command stopped by SIGTERM, SIGUSR1 or Ctrl-C exits with 75: run it again.
     """
     watch_driver()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")  # the encoding of a terminal or a log may lack a sign of a table
+    print_every_sign()
     try:
         listen()
         if sys.argv[1:2] != ["job"]:  # the workflow's call, which needs no command for people

@@ -206,9 +206,11 @@ def _serve(path: str) -> None:
     import warnings
 
     from stair.cli.context import set_threads
+    from stair.cli.environment import print_every_sign
     from stair.models import delta_kernels
     from stair.pipeline.jobs import JOBS
 
+    print_every_sign()
     serving = os.getpid()
 
     class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from stair.models.architecture import Architecture, describe
-from stair.records.files import read_mapping, write_json
+from stair.records.files import matching, read_mapping, write_json
 from stair.records.keys import digest_of, file_digest
 
 _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
@@ -42,7 +42,7 @@ def revision_files(folder: Path) -> list[Path]:
     """The files of a model folder that can change a response: weights, configuration, tokenizer and template."""
     return [
         path
-        for path in sorted(folder.iterdir())
+        for path in matching(folder, "*")
         if path.suffix in _SUFFIXES and path.name not in _IGNORED and path.is_file()
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stair.config.model import Config
 from stair.core import ConditionName
@@ -42,6 +42,15 @@ class Labels:
             {key: item.name(key) for key, item in config.conditions.items()},
             config.note,
         )
+
+    def drawn(self) -> Labels:
+        """The same labels for a drawing, in which `$` would begin mathematics."""
+        texts = (self.models, self.benchmarks, self.conditions)
+        models, benchmarks, conditions = (
+            {key: text.replace("$", r"\$") for key, text in each.items()} for each in texts
+        )
+        note = self.note and self.note.replace("$", r"\$")
+        return replace(self, models=models, benchmarks=benchmarks, conditions=conditions, note=note)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.core import SHARED_T1_STUDY
 from stair.paper.table_inputs import evaluated_places
+from stair.records.files import matching
 from stair.records.manifest import missing_responses
 from stair.statistics.context_sizes import CONTEXT_COLUMNS
 from stair.statistics.grid import COLUMNS, Reasons, Responses, TurnKey
@@ -35,7 +36,7 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
     parts = [folder / name for name in ("evaluation", SHARED_T1_STUDY)]
     if not any(part.is_dir() for part in parts):
         parts[folder.resolve().name == SHARED_T1_STUDY] = folder
-    evaluation, shared = (sorted(part.glob("*/*/*.parquet")) for part in parts)
+    evaluation, shared = (matching(part, "*/*/*.parquet") for part in parts)
     if not evaluation and not shared:
         what = "has no response rows" if folder.is_dir() else "is not a folder"
         raise ValueError(

@@ -99,6 +99,7 @@ def build_figure(config: Config, paths: RunPaths, name: str) -> Figure:
     """One figure of a run that is drawn from scored rows or from an analyzed replay, those that it shows."""
     shows = _known(name, table_inputs.FIGURES, figures_of(config), "figure")
     source = _source(config, paths, shows)
+    source = replace(source, labels=source.labels.drawn())
     if parts := REPLAY_FIGURES.get(name):
         source = replace(source, replay=ReplayNumbers.of_run(config, paths, analyzed_models(config)[0], parts))
     elif len(source.rows):

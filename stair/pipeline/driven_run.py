@@ -55,11 +55,17 @@ class DrivenRun(Run):
 
     @cached_property
     def workdir(self) -> Path:
-        """The folder of the rules: the run's. A dry run of a new run has an empty one, because Snakemake creates it."""
-        if not self.workflow.output_settings.dryrun or self.paths.folder.exists():
-            return self.paths.folder
+        """The folder of the rules: the run's. Snakemake writes there, also in a dry run.
+
+        A dry run of a new run therefore has an empty one, and that of a run that may not be written one with the run's files.
+        """
+        run = self.paths.folder
+        if not self.workflow.output_settings.dryrun or (run.exists() and os.access(run / ".snakemake", os.W_OK)):
+            return run
         folder = TemporaryDirectory(prefix="stair-")
         atexit.register(folder.cleanup)
+        if run.exists():
+            _show_files(run, Path(folder.name))
         return Path(folder.name)
 
     def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
@@ -92,6 +98,25 @@ class DrivenRun(Run):
         except OSError as error:
             remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
             raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
+
+
+def _show_files(run: Path, folder: Path) -> None:
+    """Links the files of a run, and Snakemake's records of them, in an empty folder, with their times.
+
+    Snakemake refuses to make a file again that it cannot write, unless that is a link.
+    """
+    for place, folders, files in os.walk(run.absolute()):
+        folders[:] = [name for name in folders if name != ".snakemake"]
+        target = folder / os.path.relpath(place, run)
+        target.mkdir(exist_ok=True)
+        for name in files:
+            (target / name).symlink_to(file := Path(place, name))
+            time = file.lstat().st_mtime_ns
+            os.utime(target / name, ns=(time, time), follow_symlinks=False)
+    (folder / ".snakemake").mkdir()
+    for name in ("metadata", "incomplete"):
+        if (records := run.absolute() / ".snakemake" / name).is_dir():
+            (folder / ".snakemake" / name).symlink_to(records)
 
 
 def _remove_damaged_records(folder: Path, *, dry: bool) -> None:

@@ -14,8 +14,9 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED
 from stair.paper.withheld_text import write_publishable
-from stair.pipeline.archive import ARCHIVED, RECORDS, left_out_contents, settings_now
+from stair.pipeline.archive import ARCHIVED, left_out_contents, settings_now
 from stair.pipeline.jobs import STAGES
+from stair.pipeline.outputs import snakemake_records
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest, with_checksum
@@ -88,7 +89,7 @@ def _with_digests(manifest: Manifest, rewritten: Mapping[str, str]) -> dict[str,
 
 def _copy_records(run: Path, archive: Path, rewritten: Mapping[str, str]) -> None:
     """Copies Snakemake's records. They show a changed setting of an output that is left out, too."""
-    for file in filter(Path.is_file, (run / RECORDS).rglob("*")):
+    for file, _ in snakemake_records(run):
         record, target = read_mapping(file), archive / file.relative_to(run)
         checksums = record.get("input_checksums") or {}
         record["input_checksums"] = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -67,6 +69,9 @@ def _checks(config: Config, paths: RunPaths) -> Iterator[Callable[[], object]]:
     if config.training_pool.path is not None:
         yield partial(_check_pool, config, paths)
 
+
+_CLOCK_SECONDS = 2.0
+"""A file server's clock may be ahead by this. The first job ends later."""
 
 UNWRITABLE = "make it writable, or set `results` to another folder"
 
@@ -138,6 +143,15 @@ def _check_places(config: Config, paths: RunPaths) -> None:
                 f"{key}: {str(place)!r} contains a brace, or a character that cannot be printed; Snakemake takes braces for "
                 "a wildcard, so use another name"
             )
+        if key.endswith(".path"):
+            _check_times(key, place)
+
+
+def _check_times(key: str, place: Path) -> None:
+    """Refuses times in the future: Snakemake would take every output for older than this input, and make it again."""
+    for file in place.iterdir() if place.is_dir() else (place,):
+        if file.is_file() and file.stat().st_mtime > time.time() + _CLOCK_SECONDS:
+            raise ConfigError(f"{key}: the time of {file} is in the future; run: touch {shlex.quote(str(file))}")
 
 
 def _check_results(paths: RunPaths) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from stair.pipeline.archive import RECORDS, left_out_files
+from stair.records.files import matching
 from stair.records.manifest import (
     SUFFIX,
     Difference,
@@ -74,7 +75,7 @@ def _beside(path: Path, folder: Path) -> Output:
 def _damaged(path: Path, folder: Path, text: str, denied: str = "") -> Output:
     """An output with a damaged manifest. Its first file and the manifest are unsound, unless permissions are the fault."""
     own = name_in_run(owner_of(path), folder)
-    below = sorted(name_in_run(file, folder) for file in (folder / own).rglob("*") if file.is_file())
+    below = [name_in_run(file, folder) for file in matching(folder / own, "**/*") if file.is_file()]
     files = [name for name in below if not name.endswith(f"/{SUFFIX}")] or [own]
     unsound = [denied] if denied else [files[0], name_in_run(path, folder)]
     return Output(own, tuple(files), None, [], differences=[Difference(Kind.DAMAGED, name, text) for name in unsound])

@@ -56,7 +56,7 @@ def _unpack(archive: Path, target: Path) -> None:
             path = (target / item.name).resolve()
             if not path.is_relative_to(target.resolve()):
                 raise _Refused(f"it contains a path outside of itself, {item.name}")
-            if item.isdir():
+            if item.isdir() or path.name.startswith("._"):  # macOS packs these beside others
                 continue
             if not item.isreg():
                 raise _Refused(f"it contains {item.name}, which is no plain file")

@@ -35,6 +35,11 @@ def replacing(path: Path) -> Iterator[Path]:
         flush(path.parent)
 
 
+def matching(folder: Path, pattern: str) -> list[Path]:
+    """The paths below a folder that match a glob pattern, sorted. Without the files `._name` that macOS writes beside others."""
+    return sorted(path for path in folder.glob(pattern) if not path.name.startswith("._"))
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """Makes a hard link, or a copy where the file system has no links; atomic."""
     with replacing(target) as partial:
@@ -78,10 +83,19 @@ _ABANDONED_SECONDS = 24 * 3600.0
 """An unfinished file of another machine is a leftover after this time without a change."""
 
 
+def process_exists(process: int) -> bool:
+    """Whether a process runs on this machine, also one of another user that the system hides from this one."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def remove_leftovers(folder: Path, *, deep: bool = True) -> None:
     """Removes unfinished files and folders of dead processes from a folder, and (`deep`) from all below."""
-    import psutil  # only the pipeline has it; all else here needs Python alone
-
     for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
             match = _LEFTOVER.match(name)
@@ -90,7 +104,7 @@ def remove_leftovers(folder: Path, *, deep: bool = True) -> None:
             path = Path(parent, name)
             with contextlib.suppress(OSError):
                 if match["host"] == _HOST:
-                    dead = not psutil.pid_exists(int(match["process"]))
+                    dead = not process_exists(int(match["process"]))
                 else:
                     dead = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
                 if dead:

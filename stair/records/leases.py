@@ -22,7 +22,7 @@ from types import TracebackType
 
 import psutil
 
-from stair.records.files import partial_path
+from stair.records.files import partial_path, process_exists
 from stair.records.interruption import deferred
 
 _RENEWAL_SECONDS = 15.0
@@ -63,7 +63,10 @@ class Holder:
         """Whether the process runs; None if this process cannot see it."""
         if (self.host, self.place) != (socket.gethostname(), _place()):
             return None
-        return _started(self.process) == self.started
+        started = _started(self.process)
+        if started is None and process_exists(self.process) and not psutil.pid_exists(self.process):
+            return None  # another user's: /proc hides it
+        return started == self.started
 
 
 class Lease:

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stair.records.files import read_mapping, write_json
+from stair.records.files import matching, read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
 SUFFIX = "manifest.json"
@@ -121,7 +121,7 @@ def owner_of(manifest: Path) -> Path:
 def is_manifest(file: Path, folder: Path) -> bool:
     """Whether a file of a run is a job's manifest, by its path."""
     if file.name != SUFFIX:
-        return file.name.endswith(f".{SUFFIX}")
+        return not file.name.startswith("._") and file.name.endswith(f".{SUFFIX}")
     return any(Path(name_in_run(file.parent, folder)).match(pattern) for pattern in _OUTPUT_FOLDERS)
 
 
@@ -204,7 +204,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != SUFFIX)
+    return [path for path in matching(folder, "**/*") if path.is_file() and path.name != SUFFIX]
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from stair.records.files import MAKE_ROOM
+from stair.records.files import MAKE_ROOM, matching
 
 _SYNC_SECONDS = 0.5
 """Records reach the operating system at once (a killed process loses none) and the disk within this time."""
@@ -135,7 +135,7 @@ class WorkLog:
     def __post_init__(self) -> None:
         self._open: OrderedDict[int, int] = OrderedDict()
         weakref.finalize(self, _close, self._open)
-        self._files = sorted(self.folder.glob("*.log"))
+        self._files = matching(self.folder, "*.log")
         self._places: dict[str, _Place] = {}
         for number, path in enumerate(self._files):
             self._read_file(number, path)

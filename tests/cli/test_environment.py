@@ -67,7 +67,7 @@ def test_packages_of_another_folder_are_left_out_and_other_folders_of_pythonpath
     own = tmp_path_factory.mktemp("own")
     (own / "sitecustomize.py").touch()
     (own / "numpy-1.0.dist-info").mkdir()
-    found = prepared(PYTHONPATH=f"{foreign}{os.pathsep}{own}")
+    found = prepared(PYTHONPATH=f"{foreign}/{os.pathsep}{own}")
     assert found["variables"]["PYTHONPATH"] == str(own)
     assert str(foreign) not in found["path"] and str(own) in found["path"]
     ((text, remedy),) = found["met"]

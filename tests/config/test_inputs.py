@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,18 @@ def at(folder: Path, *numbers: int) -> dict[str, Any]:
 
 def layers(*numbers: int) -> dict[str, Any]:
     return {"controllers": {"stair": {"layers": list(numbers)}}}
+
+
+@pytest.mark.parametrize("ahead", [120, 86_400])
+def test_an_input_with_a_time_in_the_future_is_refused(tmp_path: Path, ahead: float) -> None:
+    """Its jobs would run again at each start."""
+    folder = model_folder(tmp_path / "my model", "qwen3")
+    file = folder / "config.json"
+    os.utime(file, (time.time() + ahead,) * 2)
+    line = refused(**at(folder, 3))
+    assert line == f"models.{MODEL}.path: the time of {file} is in the future; run: touch '{file}'"
+    subprocess.run(["sh", "-c", line.rpartition("run: ")[2]], check=True)
+    checked(**at(folder, 3))
 
 
 def test_the_tiny_run_passes() -> None:

@@ -63,3 +63,15 @@ def test_another_checkouts_environment_is_refused(tmp_path: Path) -> None:
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert f"{tmp_path} has code of its own, but" in line and f"that of {ROOT}; run `make env` there" in line
+
+
+def test_a_clone_that_converts_line_ends_keeps_those_of_linux(tmp_path: Path) -> None:
+    """As of Git for Windows, also below WSL: a script with other line ends does not run."""
+    for name in (".gitattributes", "envs/pipeline.sh"):
+        (tmp_path / "project" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "project" / name)
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a", "-c", "core.autocrlf=true")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "files")):
+        subprocess.run([*git, *words], cwd=tmp_path / "project", check=True)
+    subprocess.run([*git, "clone", "-q", "project", "clone"], cwd=tmp_path, check=True)
+    assert b"\r" not in (tmp_path / "clone" / "envs" / "pipeline.sh").read_bytes()

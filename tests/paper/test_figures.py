@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.cbook import is_math_text
 from PIL import Image
 from safetensors.numpy import save_file
 
@@ -194,6 +195,18 @@ def test_a_run_without_stair_has_no_diagrams(config: Config) -> None:
     assert set(DIAGRAMS) <= set(every_figure(config)) and not set(DIAGRAMS) & set(every_figure(without))
     drawn = {file.stem for file in RuleInputs(without, RunPaths.of(without)).stage_files("figures")}
     assert drawn == set(every_figure(without))
+
+
+@pytest.mark.parametrize("note", ["It costs $5.", "It costs $5 or $6_a^b."])
+def test_a_dollar_in_a_note_or_label_is_text(note: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    settings = {"run": "paper", "note": note, "models": {"qwen3.5-4b": {"label": "Model $4$"}}}
+    config = resolve(ROOT, settings)
+    monkeypatch.setattr(method, "of_models", lambda *_: [controlled(model) for model in config.models])
+    drawn = method.of_run(config, RunPaths(tmp_path))
+    write(drawn, Labels.of(config), lambda suffix: tmp_path / f"method{suffix}")
+    shown = {text.replace(r"\$", "$") for text in lines(drawn) if not is_math_text(text)}
+    assert {note, "Model $4$"} <= shown
+    assert "Model $4$" in (tmp_path / "method.csv").read_text()
 
 
 # ---------------------------------------------------------------- it prints

@@ -88,6 +88,13 @@ def test_an_archive_that_cannot_be_read_is_one_line(folder: Path, tmp_path: Path
     assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.is_relative_to(folder)] == [archive]
 
 
+def test_files_that_macos_packs_beside_others_are_left_out(folder: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "mac.tar.gz"
+    gz(folder, archive, ("._smoke", tarfile.REGTYPE), ("smoke/tables/._a.csv", tarfile.REGTYPE))
+    with opened(archive, tmp_path / "beside") as content:
+        assert not list(content.parent.rglob("._*")) and (content / "tables/a.csv").is_file()
+
+
 def test_no_changed_bit_of_an_archive_is_another_error(folder: Path, tmp_path: Path) -> None:
     archive = tmp_path / "a.tar.gz"
     pack(folder, archive, "smoke")

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from stair.records import interruption, leases
+from stair.records.files import partial_path
 from stair.records.interruption import Interrupted
 from stair.records.leases import HeldError, Holder, Lease
 from stair.records.shards import Shard
@@ -152,6 +153,38 @@ def test_who_counts_as_living(tmp_path: Path, changes: dict[str, Any], age: floa
         with Lease(tmp_path, "shard-0-of-1"):
             pass
     assert [each.name for each in tmp_path.iterdir()] == ([path.name] if lives else [])
+
+
+HIDDEN = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from stair.records.files import remove_leftovers
+from stair.records.leases import living
+path = Path(sys.argv[1])
+print(living(path) is not None)
+remove_leftovers(path.parent)
+"""
+
+
+@pytest.mark.parametrize(("age", "lives"), [(0, True), (310, False)])
+def test_a_process_that_cannot_be_seen_counts_by_its_lease(tmp_path: Path, age: float, lives: bool) -> None:
+    """Another user's, where /proc is mounted with hidepid=2; its unfinished files stay."""
+    hidden = ("unshare", "--mount", "sh", "-c", 'mount -t proc -o hidepid=2 proc /proc && exec "$@"', "sh")
+    other = ("setpriv", "--reuid=12345", "--regid=12345", "--clear-groups")
+    other += (
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+    )  # the interpreter may be in a folder of root's
+    if subprocess.run([*hidden, *other, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("only root can hide processes and take another user id")
+    path = forged(tmp_path, age)
+    unfinished = partial_path(tmp_path / "rows.parquet")
+    unfinished.touch()
+    command = [*hidden, *other, sys.executable, "-c", HIDDEN, str(path), str(Path(__file__).parents[2])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{lives}\n", done.stderr
+    assert unfinished.exists()
 
 
 @pytest.mark.parametrize("ahead", [-600, 600])

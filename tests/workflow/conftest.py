@@ -236,7 +236,9 @@ RESULTS = (
 """What must be the same, byte for byte, however often a run was cut off."""
 
 
-def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command: str) -> Path:
+def made_once(
+    factory: pytest.TempPathFactory, worker: str, name: str, *command: str, more: Mapping[str, str] | None = None
+) -> Path:
     """A folder in which a command has run: one worker runs it, with both processors, and the others wait for it."""
     temporary = factory.getbasetemp() if worker == "master" else factory.getbasetemp().parent
     folder, made = temporary / name, temporary / f"{name}.made"
@@ -244,15 +246,32 @@ def made_once(factory: pytest.TempPathFactory, worker: str, name: str, *command:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.is_file():
             folder.mkdir(exist_ok=True)  # another worker may have failed in it
-            run_in(folder, *command, warm=False)
+            run_in(folder, *command, warm=False, more=more)
             made.touch()
     return folder
 
 
 @pytest.fixture(scope="session")
 def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder in which the smoke run has ended; not to be changed."""
-    return made_once(tmp_path_factory, worker_id, "smoke", "stair", "reproduce", "--run", str(SMOKE))
+    """A folder in which the smoke run has ended; not to be changed.
+
+    It was started in a shell that must not disturb it: with what a notebook, a container, `module load` and a user of
+    Snakemake set, and with an output that has no dash.
+    """
+    foreign = tmp_path_factory.mktemp("foreign")
+    for name in ("numpy", "yaml"):
+        (foreign / name).mkdir()
+        (foreign / name / "__init__.py").write_text("raise ImportError('built for another Python')\n")
+    (foreign / "config.yaml").write_text("forceall: true\nuse-conda: true\n")
+    shell = {
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "HOME": "/nowhere",
+        "PYTHONPATH": str(foreign),
+        "SNAKEMAKE_PROFILE": str(foreign),
+        "PYTHONIOENCODING": "ascii",
+    }
+    command = ("stair", "reproduce", "--run", str(SMOKE))
+    return made_once(tmp_path_factory, worker_id, "smoke", *command, more=shell)
 
 
 @pytest.fixture

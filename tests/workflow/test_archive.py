@@ -13,7 +13,7 @@ import pytest
 from stair.pipeline.archive import MADE_AGAIN
 from stair.records.files import write_json
 from stair.records.manifest import with_checksum
-from tests.workflow.conftest import SMOKE, jobs_of, run_in, snakemake
+from tests.workflow.conftest import SMOKE, jobs_of, planned, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
@@ -137,6 +137,18 @@ def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tm
     assert done.returncode == 1
     reason = f"responses/{MODEL}/math500/native.parquet, behind it: made under other settings: evaluation.seed was"
     assert f"not restored: evaluation/{MODEL}/math500/native.parquet: {reason}" in done.stdout
+
+
+def test_files_that_macos_writes_beside_others_change_nothing(copied_run: Path, tmp_path: Path) -> None:
+    """`._name` beside every file, as on a disk without extended attributes. `from-archive` leaves them out when it unpacks."""
+    for file in [path for path in (copied_run / "results").rglob("*") if path.is_file()]:
+        file.with_name(f"._{file.name}").write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X\xff")
+    assert planned(copied_run) == set()
+    done = run_in(copied_run, "stair", "export", "--run", "results/smoke", "--out", str(tmp_path / "smoke.tar.gz"))
+    assert done.stderr == "", "every output is sound"
+    with tarfile.open(tmp_path / "smoke.tar.gz") as archive:
+        assert not [name for name in archive.getnames() if "/._" in name]
+    run_in(copied_run, "stair", "tables", "--responses", "results/smoke", "--out", str(tmp_path / "tables"))
 
 
 def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:

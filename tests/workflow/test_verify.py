@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from stair.records.keys import file_digest
 from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
 from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
-from tests.workflow.conftest import SMOKE, contents, planned, run_in
+from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
@@ -337,6 +338,23 @@ def without_privilege(look: Callable[[], dict[str, tuple[str, str]]]) -> dict[st
         found: dict[str, list[str]] = json.load(told_by_child)
     os.waitpid(child, 0)
     return found
+
+
+def test_a_run_that_may_not_be_written_is_read(copied_run: Path, tmp_path: Path) -> None:
+    """A colleague's folder, or a mount without writing. `export` checks the run as `stair verify` and `snakemake -n` do."""
+    reader = ("setpriv", "--inh-caps=-all", "--bounding-set=-all") if os.getuid() == 0 else ()
+    archive = tmp_path / "smoke.tar.gz"
+    subprocess.run(["chmod", "-R", "a-w", str(copied_run)], check=True)
+    try:
+        done = run_in(copied_run, *reader, "stair", "export", "--run", "results/smoke", "--out", str(archive))
+        assert done.stderr == "" and archive.is_file(), "every output is sound"
+        told = run_in(copied_run, *reader, "stair", "claims", "--run", "results/smoke").stdout
+        assert told.startswith("results/smoke (not written: ") and " not run" in told
+        words = ("--dry-run", "--config", f"run={SMOKE}", "evaluation={seed: again}")
+        done = run_in(copied_run, *reader, "snakemake", "--snakefile", str(ROOT / "Snakefile"), *words)
+        assert jobs_of(done)["evaluation_shard"] > 0
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", str(copied_run)], check=True)
 
 
 def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path) -> None:

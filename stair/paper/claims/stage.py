@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
@@ -98,9 +99,11 @@ def _signed(value: float) -> str:
 def run(config: Config, paths: RunPaths) -> None:
     """Tests the paper's claims on the run: claims.csv and its short table, claims.md (docs/comparison.md)."""
     judged = of_run(config, paths)
-    write(judged, config, paths.claims())
+    if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
+        write(judged, config, paths.claims())
     counts = Counter(each.verdict for each in judged)
-    print(f"{paths.claims('.md')}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    where = paths.claims(".md") if writable else f"{paths.folder} (not written: its folder is read-only)"
+    print(f"{where}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,9 +22,11 @@ from stair.records.text_tables import csv_table, markdown_table
 def run(config: Config, paths: RunPaths) -> None:
     """Compares the run's numbers with the paper's: comparison.csv and its summary, comparison.md (docs/comparison.md)."""
     compared = of_run(config, paths)
-    write(compared, config, paths.comparison())
+    if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
+        write(compared, config, paths.comparison())
     counts = Counter(each.verdict for each in compared)
-    print(f"{paths.comparison('.md')}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    where = paths.comparison(".md") if writable else f"{paths.folder} (not written: its folder is read-only)"
+    print(f"{where}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Compared]:

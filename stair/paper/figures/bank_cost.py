@@ -25,7 +25,7 @@ _METRICS = (("transfer", "transfer_s", 1e-3, "ms"), ("prefill", "prefill_s", 1e-
 
 def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
     """The figure of a run's model."""
-    return build(model, read_lines(paths.runtime(model)), Labels.of(config))
+    return build(model, read_lines(paths.runtime(model)), Labels.of(config).drawn())
 
 
 def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:

@@ -15,7 +15,7 @@ from stair.paper.labels import Labels
 
 def of_run(config: Config, paths: RunPaths) -> Figure:
     """The figure of a run."""
-    return build(of_models(config, paths, read_controlled), Labels.of(config))
+    return build(of_models(config, paths, read_controlled), Labels.of(config).drawn())
 
 
 def build(models: Sequence[Controlled], labels: Labels) -> Figure:

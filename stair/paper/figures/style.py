@@ -90,11 +90,14 @@ def mark_layer(axis: Axes, layer: int) -> None:
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
-    """Points that a line of type is wide; `$...$` is set as mathematics."""
+    """Points that a line of type is wide; `$...$` is set as mathematics, and an escaped `$` is text."""
+    from matplotlib.cbook import is_math_text
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(family=STYLE["font.family"], size=size, weight="bold" if bold else "normal")
-    return float(_ruler().get_text_width_height_descent(text, font, ismath="$" in text)[0]) * 72 / _DPI
+    mathematics = is_math_text(text)
+    shown = text if mathematics else text.replace(r"\$", "$")
+    return float(_ruler().get_text_width_height_descent(shown, font, ismath=mathematics)[0]) * 72 / _DPI
 
 
 _DPI = 288

@@ -28,7 +28,7 @@ def read_curve(path: Path) -> list[dict[str, float]]:
 def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
     """The figure of a run's model."""
     curves = {key: read_curve(path) for key, path in paths.curves(config, model).items()}
-    return build(model, curves, Labels.of(config))
+    return build(model, curves, Labels.of(config).drawn())
 
 
 def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:

@@ -55,7 +55,7 @@ def read_trained(model: str, folder: Path) -> Trained:
 
 def of_run(config: Config, paths: RunPaths) -> Figure:
     """The figure of a run."""
-    return build(of_models(config, paths, read_trained), Labels.of(config))
+    return build(of_models(config, paths, read_trained), Labels.of(config).drawn())
 
 
 def build(models: Sequence[Trained], labels: Labels) -> Figure:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.core import TURNS
+from stair.records.files import matching
 from stair.sessions.renderer import END_OF_THINKING, Exchange, Renderer
 from stair.sessions.spans import control_span
 
@@ -131,7 +132,7 @@ def check_weights(folder: Path) -> str:
 
     from stair.models.load import load_model
 
-    for path in sorted(folder.glob("*.safetensors")):
+    for path in matching(folder, "*.safetensors"):
         try:
             with safe_open(path, framework="pt") as file:
                 file.keys()

@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
-from stair.records.files import read_mapping, write_json
+from stair.records.files import matching, read_mapping, write_json
 from stair.records.manifest import GENERATED_ON
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -142,7 +142,7 @@ def _record_server(folder: Path, shard: str, settings: str, facts: Mapping[str, 
 def _servers(folder: Path, settings: str) -> list[dict[str, Any]]:
     """The distinct reports of servers with these settings, each with their number; empty if no server was started."""
     counts: dict[str, int] = {}
-    for path in sorted(folder.glob("*.json")):
+    for path in matching(folder, "*.json"):
         facts = json.loads(path.read_text(encoding="utf-8"))
         if facts.pop("settings", None) != settings:
             continue
