@@ -183,7 +183,7 @@ def with_dependents(changed: Collection[str]) -> set[str]:
 
 
 def timings(results: Path) -> dict[Path, bytes]:
-    """What Snakemake measured of each job. The times of these files change without a job, too."""
+    """What Snakemake measured of each job."""
     return {path: path.read_bytes() for path in (results / "work" / "timings").rglob("*.tsv")}
 
 
