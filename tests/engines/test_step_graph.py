@@ -109,7 +109,7 @@ class FakeCuda:
     """torch with a device on which no step can be recorded."""
 
     class cuda:
-        error: RuntimeError
+        error = RuntimeError()
         CUDAGraph = set_stream = staticmethod(lambda *_: None)
         graph_pool_handle = current_stream = staticmethod(lambda *_: None)
         device = staticmethod(lambda _: nullcontext())
