@@ -131,6 +131,6 @@ def train(
 ) -> subprocess.CompletedProcess[str]:
     """Trains in processes of its own, which fork from the warm process if `shell` names one."""
     command, environment = train_command(paths, controller, workers), shell or surroundings()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, cwd=paths.folder, env=environment, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

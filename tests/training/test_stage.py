@@ -213,6 +213,7 @@ def interrupted(paths: RunPaths, controller: str, number: int) -> tuple[int, str
     before = newest(folder)
     child = subprocess.Popen(
         train_command(paths, controller),
+        cwd=paths.folder,
         env=surroundings(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
