@@ -15,6 +15,7 @@ from stair.config.model import Config
 from stair.config.setting_places import Settings
 from stair.records.keys import digest_of
 from stair.records.manifest import CODE, CONFIGURATION, source_digest
+from stair.stages.checks import settings as checks
 from stair.stages.data import settings as data
 from stair.stages.evaluation import settings as evaluation
 from stair.stages.preflight import settings as preflight
@@ -65,7 +66,7 @@ PLACES = {"results", "hub", "reuse", "transformers", "sglang"}
 
 
 def shown(config: Config, **_: str) -> Settings:
-    """The settings of every job of seconds on a CPU: the whole configuration but `PLACES`, and the whole code."""
+    """The settings of a job that shows results, in seconds on a CPU: the whole configuration but `PLACES`, and the whole code."""
     content = config.model_dump(mode="json", exclude=PLACES)
     return {CONFIGURATION: digest_of(content), CODE: source_digest("stair", "answer_grader")}
 
@@ -102,7 +103,7 @@ JOBS: dict[str, Job] = {
     "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",)),
     "benchmark": Job("data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",)),
     "training_pool": Job("data", "stair.stages.data.stage:training_pool", data.training_pool, ("model",)),
-    "data_report": Job("data", "stair.stages.data.report:write_report", shown),
+    "data_report": Job("data", "stair.stages.data.report:write_report", data.data_report),
     "preflight_model": Job("preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",)),
     "preflight_limits": Job("preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts")),
     "rollout_shard": Job(
@@ -157,7 +158,7 @@ JOBS: dict[str, Job] = {
     "measure_runtime": Job(
         "runtime", "stair.stages.runtime.stage:run", runtime.runtime, ("model",), _transformers, "runtime/{model}"
     ),
-    "check": Job("check", "stair.stages.checks.stage:run", shown),
+    "check": Job("check", "stair.stages.checks.stage:run", checks.checks),
     "table": Job("tables", "stair.paper.stage:write_table", shown, ("table",)),
     "figure": Job("figures", "stair.paper.stage:write_figure", shown, ("figure",)),
     "comparison": Job("comparison", "stair.paper.comparison.stage:run", shown),
