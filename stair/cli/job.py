@@ -40,11 +40,15 @@ def job(context: typer.Context) -> None:
     parser.add_argument("--outputs", nargs="*", type=Path, default=[])
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args(context.args)
-    wildcards = dict(word.split("=", 1) for word in given.wildcards)
+    row = JOBS[given.rule]
+    wildcards = dict(word.partition("=")[::2] for word in given.wildcards)
+    if wildcards.keys() != {*row.names, *(("shard", "of") if row.is_shard else ())}:
+        parser.error(f"{given.rule} takes {' '.join(f'{name}=VALUE' for name in row.names) or 'no names'}")
+    if not row.is_shard and not given.outputs:
+        parser.error(f"{given.rule} needs --outputs")
     folder = Path().absolute()
-    paths = RunPaths(folder)
     inputs, outputs = ([folder / file for file in files] for files in (given.inputs, given.outputs))
-    run_job(load_run(folder), paths, given.rule, wildcards, inputs, outputs, given.threads)
+    run_job(load_run(folder), RunPaths(folder), given.rule, wildcards, inputs, outputs, given.threads)
 
 
 def run_job(
@@ -72,16 +76,19 @@ def run_job(
         outputs = [outputs[0].parent]
     # Before the work, because files can change meanwhile.
     origin = Origin.now(checked_digests(config, paths, inputs), row.settings(config, **names))
-    worker = (
-        row.stage == "training" and "WORLD_SIZE" in os.environ
-    )  # of one training, whose first process has done this
+    # A worker of one training, whose first process has copied or holds the GPUs.
+    worker = row.stage == "training" and int(os.environ.get("WORLD_SIZE", "1")) > 1
     if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, origin)):
         print(f"{' '.join((rule, *names.values()))}: reused from {source}")
         return
-    more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of", "workers")}
+    more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of")}
+    if row.stage == "scores":
+        more["workers"] = threads
     with own_gpus(0 if worker else gpus_of(config, rule, wildcards)):
         facts = imported(row.run)(config, paths, **names, **more)
-    if row.is_shard or (worker and os.environ["RANK"] != "0") or not os.access(paths.folder, os.W_OK):
+    first = not worker or os.environ.get("RANK", "0") == "0"
+    # A reader of a run that may not be written gets the printed counts of its claims.
+    if row.is_shard or not first or not os.access(outputs[0].parent, os.W_OK):
         return
     write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **(facts or {}))
     if row.after:
@@ -92,19 +99,33 @@ def run_job(
 
 
 def add_job_commands() -> None:
-    """Adds a command for each rule. Its help is the docstring of the row's function, read without importing it."""
+    """Adds a command for each rule. Its help begins the docstring of the row's function, which is read without importing it."""
     for rule in JOBS:
         commands.command(rule.replace("_", "-"), help=_docstring(JOBS[rule].run))(_by_hand(rule))
+
+
+_HELP = {
+    "name": "A benchmark's key, or training_pool.",
+    "model": "The model's key.",
+    "benchmark": "The benchmark's key.",
+    "condition": "The condition's key.",
+    "controller": "The controller's key.",
+    "prompts": "A benchmark's key, or training_pool.",
+    "part": "attention, geometry or read_prediction.",
+    "table": "The table's name.",
+    "figure": "The figure's name.",
+}
 
 
 def _by_hand(rule: str) -> Callable[..., None]:
     row = JOBS[rule]
     options: dict[str, tuple[Any, Any]] = {"run": (RunOption, Parameter.empty)}
-    options |= {name: (Annotated[str, typer.Option(help=f"The rule's {name}.")], Parameter.empty) for name in row.names}
+    options |= {name: (Annotated[str, typer.Option(help=_HELP[name])], Parameter.empty) for name in row.names}
     if row.is_shard:
         options["shard"] = Annotated[int, typer.Option(min=0, help="This shard's number, from 0.")], 0
         options["of"] = Annotated[int, typer.Option(min=1, help="The number of shards.")], 1
-    options["threads"] = Annotated[int, typer.Option(min=1, help="Threads, or processes that give verdicts.")], 1
+    threads = "Processes that give verdicts." if row.stage == "scores" else "Threads that torch computes with."
+    options["threads"] = Annotated[int, typer.Option(min=1, help=threads)], 1
 
     def command(run: Path, threads: int, **wildcards: Any) -> None:
         from stair.pipeline.job_inputs import check_names, files_of
@@ -133,4 +154,5 @@ def _docstring(function: str) -> str:
     module, _, name = function.partition(":")
     source = _PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text(encoding="utf-8")
     found = next(node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == name)
-    return ast.get_docstring(found) or ""
+    text = (ast.get_docstring(found) or "").partition("\n\n")[0]
+    return text.replace("; returns facts for the manifest", "")

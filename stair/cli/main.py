@@ -21,8 +21,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
-        "Reproduce the STAIR paper. Start with: stair reproduce. The workflow calls the other commands. Each reads its run's "
-        "resolved configuration (RESULTS/RUN/config.resolved.yaml) and no other part of the configuration."
+        "Reproduce the STAIR paper. Start with: stair reproduce. From `backbone` on, each command runs one job of the workflow "
+        "by hand: it reads its run's resolved configuration (RESULTS/RUN/config.resolved.yaml) alone."
     ),
 )
 for group in (start, inspection, results, upkeep, job):

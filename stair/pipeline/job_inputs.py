@@ -56,10 +56,15 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         kind, names = known.get(wildcard, (wildcard, ()))
         if value not in names:
             raise ValueError(f"the run has no {kind} '{value}' (it has: {', '.join(names) or 'none'})")
+    if "condition" in wildcards:
+        place = (wildcards["model"], wildcards["benchmark"])
+        if place not in study.evaluated(wildcards["condition"]):
+            asked = " ".join((rule, *wildcards.values()))
+            raise ValueError(f"the run has no {asked}; `conditions` says where a condition is evaluated")
 
 
 def has_job(config: Config, rule: str, wildcards: Mapping[str, str]) -> bool:
-    """Whether the run has what a job of this rule is about: its study, and each of its names."""
+    """Whether the run has a job of this rule with these wildcards, by its studies and names."""
     if rule not in JOBS or set(JOBS[rule].names) != wildcards.keys():
         return False
     try:

@@ -29,7 +29,7 @@ from stair.tiny import settings as tiny
 
 class Job(NamedTuple):
     stage: str
-    """The target that asks for it."""
+    """The target that it belongs to."""
     run: str
     """The function that does the work, `module:function`: called with the configuration, the paths and the wildcards; returns
     facts for the manifest, or None."""
@@ -50,7 +50,7 @@ class Job(NamedTuple):
 
     @property
     def is_shard(self) -> bool:
-        """Whether it is one of several jobs that generate what another one seals; it writes no manifest."""
+        """Whether it generates a share of the work for a seal. A shard writes no manifest."""
         return self.progress.endswith("{shard}")
 
 
@@ -62,7 +62,7 @@ def imported(name: str) -> Callable[..., Any]:
 
 
 PLACES = {"results", "hub", "reuse", "transformers", "sglang"}
-"""Sections of the configuration that say where and how fast, never what."""
+"""Sections of the configuration that set places and speed and change no shown number."""
 
 
 def shown(config: Config, **_: str) -> Settings:
@@ -173,7 +173,7 @@ STAGES: dict[str, tuple[str, ...]] = {
     stage: tuple(rule for rule, job in JOBS.items() if job.stage == stage)
     for stage in dict.fromkeys(job.stage for job in JOBS.values())
 }
-"""The targets of the workflow in their order, but for `fetch` and `all`, and the rules that each asks for."""
+"""The targets of the workflow in their order, without `fetch` and `all`, each with its rules."""
 
 
 def settings_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> Settings:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from stair.pipeline.outputs import Output
 from stair.pipeline.verify import Verification
-from stair.records.manifest import CODE, COPIED_FROM, SUFFIX, name_in_run
+from stair.records.manifest import CODE, CONFIGURATION, COPIED_FROM, SUFFIX, name_in_run
 
 _SETTINGS = 8
 
@@ -31,11 +31,16 @@ def lineage_lines(verification: Verification, root: Output) -> Iterator[str]:
         return
     yield ""
     yield "It becomes stale"
-    yield f"  when one of these settings changes: {', '.join(sorted(root.manifest.settings.keys() - {CODE}))}."
+    keys = sorted(root.manifest.settings.keys() - {CODE, CONFIGURATION})
+    if CONFIGURATION in root.manifest.settings:
+        yield "  when a key of the configuration changes that says more than where and how fast jobs run."
+    elif keys:
+        yield f"  when one of these settings changes: {', '.join(keys)}."
     if root.inputs:
         yield "  when one of its input files changes."
     if CODE in root.manifest.settings:
-        yield "  when the code of this stage changes; comments and docstrings do not count."
+        whole = CONFIGURATION in root.manifest.settings
+        yield f"  when {'any file of the code' if whole else 'the code that makes it'} changes."
     else:
         yield "  not when code changes, because this stage generates; `stair verify` reports changed code."
 

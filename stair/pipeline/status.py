@@ -256,7 +256,7 @@ def table(jobs: list[Job]) -> Table:
 
     table = Table(box=None, pad_edge=False)
     for title in ("job", "state", "done", "running", "tokens/s", "left"):
-        table.add_column(title, justify="left" if title in ("job", "state") else "right", overflow="fold")
+        table.add_column(title, justify="left" if title in ("job", "state") else "right", no_wrap=title == "job")
     for job in jobs:
         if job.state in ("running", "pending", "stopped", "quiet"):
             details = " ".join(part for part in (job.slurm.partition(" ")[0], job.reason) if part)

@@ -100,7 +100,8 @@ def source_digest(*parts: str) -> str:
         root = Path(spec.origin).parent
         place = root.joinpath(*names)
         files = place.rglob("*") if place.is_dir() else [place.with_suffix(".py")]
-        for path in sorted(file for file in files if file.is_file() and "__pycache__" not in file.parts):
+        own = (file for file in files if not file.name.startswith(".") and not file.name.endswith("~"))
+        for path in sorted(file for file in own if file.is_file() and "__pycache__" not in file.parts):
             digest.update(f"{path.relative_to(root.parent).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

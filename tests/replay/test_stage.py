@@ -1,4 +1,4 @@
-"""`stair replay` on a run's folder: its prompts and numbers, what it refuses, and being killed (appendix A.1)."""
+"""The replay on a run's folder: its prompts and numbers, what it refuses, and being killed (appendix A.1)."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _ADAPTER = {"adapter": {"warmup_updates": 2, "optimizer": {"learning_rate": 0.00
 def make_run(
     folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, changes: dict[str, Any]
 ) -> RunPaths:
-    """Writes everything that `stair train` reads into `folder`; `changes` go into the configuration."""
+    """Writes everything that a training reads into `folder`; `changes` go into the configuration."""
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     stop = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])

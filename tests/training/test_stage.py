@@ -1,4 +1,4 @@
-"""`stair train` on a run's folder: what it writes, what it refuses, several workers, and being killed."""
+"""A training on a run's folder: what it writes, what it refuses, several workers, and being killed."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ def test_several_workers_hold_a_gpu_each(make: Make, tmp_path: Path, monkeypatch
     class Becomes(BaseException):
         pass
 
-    def become(program: str, words: list[str]) -> None:
+    def become(program: Path, words: list[str]) -> None:
         mine = os.environ[VISIBLE]
         os.environ[VISIBLE] = ",".join(names)
         with own_gpus(1) as left:  # as another job of this machine
@@ -242,7 +242,7 @@ def test_several_workers_hold_a_gpu_each(make: Make, tmp_path: Path, monkeypatch
 
     names = [f"{name}-{os.getpid()}" for name in "abc"]
     monkeypatch.setenv(VISIBLE, ",".join(names))
-    monkeypatch.setattr(os, "execvp", become)
+    monkeypatch.setattr(os, "execv", become)
     monkeypatch.delenv(START, raising=False)
     paths = make(tmp_path, {"training": {"workers": 2}, "transformers": {"device": "cuda"}})
     config, names_of_job = load_run(paths.folder), {"model": MODEL, "controller": "stair"}

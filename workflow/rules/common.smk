@@ -54,8 +54,6 @@ def job(rule):
     row = JOBS[rule]
     wildcards = [*row.names, *(("shard", "of") if row.is_shard else ())]
     words = [f"{name}={{wildcards.{name}}}" for name in wildcards]
-    if row.stage == "scores":
-        words.append("workers={threads}")
     files = "--inputs {input:q}" + ("" if row.is_shard else " --outputs {output:q}")
     return f"stair job {' '.join(['{rule}', *words])} --threads {{threads}} {files} > {{log:q}} 2>&1"
 

@@ -18,7 +18,7 @@ def checks(config: Config) -> Settings:
         **{f"training_pool.{key}": value for key, value in pool.items()},
         **chosen("evaluation", config.evaluation, "samples", "allow_mixed_engines"),
         **(chosen("evaluation", config.evaluation, "missing") if config.evaluation.missing else {}),
-        CODE: source_digest("stair.stages.checks", "stair.sessions.invariants"),
+        CODE: source_digest("stair.stages.checks", "stair.sessions"),
     }
 
 

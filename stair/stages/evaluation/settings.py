@@ -44,5 +44,5 @@ def controls(config: Config, model: str, benchmark: str, condition: str) -> Sett
 
 def scores(config: Config, model: str, benchmark: str, condition: str) -> Settings:
     """How answers are compared, and the code that gives verdicts."""
-    code = source_digest("stair.stages.evaluation.scores", "answer_grader")
+    code = source_digest("stair.stages.evaluation.scores", "stair.sessions.positions", "answer_grader")
     return {f"benchmarks.{benchmark}.kind": config.benchmarks[benchmark].kind, CODE: code}

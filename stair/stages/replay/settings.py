@@ -74,5 +74,5 @@ def replay_statistics(config: Config, model: str, part: str) -> Settings:
     return {
         **shown.get(part, {}),
         **chosen("replay.analysis", config.replay.analysis, *keys),
-        CODE: source_digest("stair.stages.replay.analysis", "stair.statistics"),
+        CODE: source_digest("stair.stages.replay", "stair.statistics", "stair.records"),
     }

@@ -47,7 +47,7 @@ def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[
         ConfigError: the warm-up is as long as the training, or a hybrid lacks its GPU kernels.
         Interrupted: a signal has requested a stop; the current update is kept.
     """
-    if config.training.workers > 1 and "WORLD_SIZE" not in os.environ:
+    if config.training.workers > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         become_workers(config.training.workers)
     with Workers.joined(local_device(config.transformers.device)) as workers:
         folder = paths.work("training", model, controller)

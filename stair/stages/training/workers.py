@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import NoReturn, TypeVar
 
 import torch
@@ -84,8 +85,9 @@ class Workers:
 def become_workers(count: int) -> NoReturn:
     """Replaces this process by workers of the same command, which find each other, each with a GPU of its own."""
     os.environ.pop("STAIR_WARM", None)  # the warm process would run them as one
+    programs = Path(sys.executable).parent
     launcher = ["torchrun", "--standalone", "--no-python", "--nproc-per-node", str(count), "--"]
-    os.execvp("torchrun", [*launcher, "stair", *sys.argv[1:]])
+    os.execv(programs / "torchrun", [*launcher, str(programs / "stair"), *sys.argv[1:]])
 
 
 def local_device(device: str) -> str:
