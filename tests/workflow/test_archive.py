@@ -111,6 +111,19 @@ def test_an_archive_that_lacks_what_only_a_model_can_make_is_refused(archive: Pa
     assert f"x.tar.gz lacks {ROWS}; to generate it: make reproduce RUN={SMOKE}" in done.stderr
 
 
+def test_other_code_shows_an_archive_again_and_generates_nothing(
+    archive: Path, tmp_path: Path, project_copy: Path
+) -> None:
+    with tarfile.open(archive) as packed:
+        packed.extractall(tmp_path / "results", filter="data")
+    (tmp_path / "results/stair-smoke").rename(tmp_path / "results/smoke")
+    path = project_copy / "stair/engines/sampling.py"
+    path.write_text(path.read_text() + "\n# Another version.\n")
+    more = {"PYTHONPATH": str(project_copy)}
+    found = jobs_of(snakemake(tmp_path, "-n", more=more, root=project_copy))
+    assert {"table", "report"} <= found.keys() <= {*MADE_AGAIN, "all"}
+
+
 def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tmp_path: Path) -> None:
     """An archive has no responses and no sessions of training: their settings are in its records all the same."""
 
