@@ -135,9 +135,12 @@ def _by_hand(rule: str) -> Callable[..., None]:
         given = {name: str(value) for name, value in wildcards.items()}
         names = names_of(rule, given)
         check_names(config, rule, names)
-        if row.stage == "training" and manifest_path(folder := paths.controller(**names)).is_file():
-            print(f"{folder} is already trained; to train it again, delete this folder first")
-            return
+        if row.stage == "training":
+            folder, files = paths.controller(**names), paths.controller_files(config, **names)
+            if manifest_path(folder).is_file() and all(file.is_file() for file in files):
+                imported(row.after)(config, paths, **names)  # a kill may have left checkpoints
+                print(f"{folder} is already trained; to train it again, delete this folder first")
+                return
         run_job(config, paths, rule, given, *files_of(config, paths, rule, names), threads)
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]

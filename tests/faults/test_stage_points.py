@@ -59,7 +59,7 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
         2,
     ),
     (("figure", "--figure", "overview"), ("figures/overview.csv", "figures/overview.png", "figures/overview.pdf"), 4),
-    (("provenance",), (), 1),
+    (("provenance",), ("provenance.json",), 1),
 ]
 
 
