@@ -402,7 +402,7 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     for name in (
         f"evaluation/{PLACE}/stair.parquet", f"responses/{PLACE}/stair.parquet", f"controllers/{MODEL}/stair",
         f"rollouts/{MODEL}.parquet", f"backbones/{MODEL}", "raw/training_pool.parquet", "transformers",
-        "controllers.stair.smoothing", "It becomes stale", "when the code of this stage changes",
+        "controllers.stair.smoothing", "It becomes stale", "when any file of the code changes",
     ):  # fmt: skip
         assert name in text, name
 
