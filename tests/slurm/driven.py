@@ -183,21 +183,21 @@ class DrivenRun:
         assert logs
         return sum(WorkLog(log).counts.duplicates for log in logs)
 
-    def process_of(self, job: str, command: str) -> int:
+    def process_of(self, job: str, rule: str) -> int:
         """The process of a job that runs a stair command, once there is one."""
         found: list[int] = []
-        self.until(f"job {job} runs stair {command}", lambda: found.extend(self._processes_of(job, command)) or found)
+        self.until(f"job {job} runs stair job {rule}", lambda: found.extend(self._processes_of(job, rule)) or found)
         return found[0]
 
-    def _processes_of(self, job: str, command: str) -> Iterator[int]:
-        return (process for of, process in self._processes(command) if of == job)
+    def _processes_of(self, job: str, rule: str) -> Iterator[int]:
+        return (process for of, process in self._processes(rule) if of == job)
 
-    def _processes(self, command: str) -> Iterator[tuple[str, int]]:
-        """The processes that run a stair command, each with its job."""
+    def _processes(self, rule: str) -> Iterator[tuple[str, int]]:
+        """The processes that run a rule's command, each with its job."""
         for process in self.cluster.members():
             with suppress(OSError):
                 words = (process / "cmdline").read_bytes().split(b"\0")
-                if len(words) > 2 and words[1].endswith(b"/stair") and words[2] == command.encode():
+                if len(words) > 3 and words[1].endswith(b"/stair") and words[2:4] == [b"job", rule.encode()]:
                     variables = (process / "environ").read_bytes().split(b"\0")
                     yield from (
                         (word.partition(b"=")[2].decode(), int(process.name))

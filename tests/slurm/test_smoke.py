@@ -46,7 +46,7 @@ def stop_and_reach_the_time_limit(run: DrivenRun) -> None:
     run.until("both shards run again", lambda: len(run.jobs("rollout_shard")) == 2)
     assert set(interrupted) <= set(run.ended("CANCELLED"))
     warned = run.jobs("rollout_shard")[0]
-    shard, process = run.show(warned)["Comment"].split("_")[-2], run.process_of(warned, "rollouts")
+    shard, process = run.show(warned)["Comment"].split("_")[-2], run.process_of(warned, "rollout_shard")
     kept = run.records_of_shard("rollouts", shard)
     run.until("the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)
     os.kill(process, signal.SIGSTOP)  # until Slurm's warning wakes it
