@@ -87,7 +87,7 @@ def run_job(
     with own_gpus(0 if worker else gpus_of(config, rule, wildcards)):
         facts = imported(row.run)(config, paths, **names, **more)
     first = not worker or os.environ.get("RANK", "0") == "0"
-    # A reader of a run that may not be written gets the printed counts of its claims.
+    # Claims and comparison print their counts where the run is read-only, and write no file.
     if row.is_shard or not first or not os.access(outputs[0].parent, os.W_OK):
         return
     write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **(facts or {}))

@@ -2,8 +2,9 @@
 # stages and the functions of the jobs from stair/pipeline/jobs.py, resources from stair/pipeline/resources.py.
 #
 # A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
-# digest of the settings: the configuration keys that the job uses, or all keys and the code where it takes seconds on a CPU. To see what a
-# change reruns: `snakemake -n --config run=tiny "evaluation={seed: another}"`. docs/extend.md shows how to add a table or a stage.
+# digest of the settings: the configuration keys that the job uses, or all keys and the code where it takes seconds on a CPU.
+# To see what a change reruns: `snakemake -n --config run=tiny "evaluation={seed: another}"`. docs/extend.md shows how to add a
+# table or a stage.
 import re
 import sys
 from itertools import product
