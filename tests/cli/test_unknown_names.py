@@ -116,9 +116,10 @@ def test_a_job_that_the_run_does_not_have_is_refused(
     (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     place = ("--run", str(run), "--model", "qwen3.5-9b")
     line = refused(monkeypatch, capsys, "seal-evaluation", *place, "--benchmark", "math500", "--condition", "lora")
-    remedy = f"its jobs are listed by: stair status --json --run {run}"
-    assert line == f"stair: error: the run has no seal_evaluation qwen3.5-9b math500 lora; {remedy}"
+    asked = "seal_evaluation qwen3.5-9b math500 lora"
+    assert line == f"stair: error: the run has no {asked}; `conditions` says where a condition is evaluated"
     line = refused(monkeypatch, capsys, "replay-design", *place)
+    remedy = f"its jobs are listed by: stair status --json --run {run}"
     assert line.endswith(f"the run has no replay_design qwen3.5-9b; {remedy}")
 
 
