@@ -25,7 +25,7 @@ from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.config.site import read_site
 from stair.pipeline.cluster import Cluster, check_names, profile_folder, runs_on_slurm
-from stair.pipeline.driver_lease import forget_killed_driver, lease_file, run_holder, stale_locks
+from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.jobs import STAGES
@@ -35,7 +35,6 @@ from stair.pipeline.run import Run
 from stair.records.files import remove_leftovers
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import Interrupted
-from stair.records.shards import WITHDRAWN
 from stair.records.slurm import SlurmError
 from stair.records.start_command import config_words, setting_options
 
@@ -114,16 +113,16 @@ def reproduce(
         return
     check_environments(config, paths)
     check_writable(paths)
-    # A driver leases the run before it submits: if no driver lives after this list, nobody waits for the jobs in it.
+    # A driver has the lock before it submits: if no driver lives after this list, nobody waits for the jobs in it.
     left = cluster.jobs() if cluster is not None else []
-    _free_stale_lock(paths)
+    unlock(paths)
     if cluster is not None:
         check_names(cluster.site)
         cluster.end_jobs_of_killed_driver(left)
     remove_leftovers(paths.folder)
     if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
-        _run_to_the_end([*program, *first, *command, *tail], paths, cluster)
-    _run_to_the_end([*program, goal, *command, *tail], paths, cluster)
+        _run_to_the_end([*program, *first, *command, *tail], cluster)
+    _run_to_the_end([*program, goal, *command, *tail], cluster)
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
@@ -152,16 +151,8 @@ def _cluster(root: Path, run: Run, overrides: dict[str, Any], target: str, cores
     return Cluster(site, run.paths)
 
 
-def _run_to_the_end(command: list[str], paths: RunPaths, cluster: Cluster | None) -> None:
-    """Runs Snakemake, and again if a seal has found lost responses."""
-    withdrawn = _withdrawn(paths)
-    try:
-        # A seal found lost responses and withdrew its shards' markers; a seal behind it may find more.
-        while (code := _snakemake(command, cluster)) > 0 and (more := _withdrawn(paths) - withdrawn):
-            withdrawn |= more
-            print("stair: logs have lost responses; starting again to generate them", file=sys.stderr)
-    finally:
-        forget_killed_driver(paths)  # one that hung while it stopped was ended, and could not give its lease back
+def _run_to_the_end(command: list[str], cluster: Cluster | None) -> None:
+    code = _snakemake(command, cluster)
     if code < 0:
         raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:
@@ -174,11 +165,6 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
 
     if faults := check_finished(config, paths):
         raise ConfigError("an output is not that of this run: " + "; ".join(faults))
-
-
-def _withdrawn(paths: RunPaths) -> set[Path]:
-    """The completion markers that seals have withdrawn."""
-    return set(paths.work().rglob(f"shard-*{WITHDRAWN}"))
 
 
 def _explain(config: Config, jobs: Sequence[ListedJob], plan: str, start: str) -> None:
@@ -263,20 +249,6 @@ def _is_job(process: psutil.Process) -> bool:
         return any(Path(word).name == "stair" for word in process.cmdline()[:3])
     except psutil.Error:
         return False
-
-
-def _free_stale_lock(paths: RunPaths) -> None:
-    """Removes the lock of a killed driver. Raises ConfigError if another process drives the run."""
-    if (holder := run_holder(paths)) is not None:
-        raise ConfigError(
-            f"another process drives the run in {paths.folder} (process {holder.process} on {holder.host}, since "
-            f"{holder.since}); wait for it or stop it (if it is surely gone, delete {lease_file(paths)})"
-        )
-    locks = stale_locks(paths)
-    for lock in locks:
-        lock.unlink(missing_ok=True)
-    if locks:
-        print("The previous run was interrupted; resuming from its finished work.", file=sys.stderr)
 
 
 def _show(config: Config, paths: RunPaths) -> None:

@@ -45,10 +45,9 @@ def config(
     from stair.config.paths import RunPaths
     from stair.config.resolve import dump, resolve, value_at
     from stair.config.root import project_root
-    from stair.pipeline.driver_lease import DRIVER
+    from stair.pipeline.driver import refuse_second_driver
     from stair.pipeline.input_checks import check_inputs
     from stair.records.files import write_text_if_changed
-    from stair.records.leases import Lease
     from stair.records.start_command import record_start
 
     overrides = {"run": run} | parse_settings(set_ or [])
@@ -56,9 +55,9 @@ def config(
     paths = RunPaths.of(resolved)
     check_inputs(resolved, paths)
     if write:
-        with Lease(paths.work(), DRIVER):  # the jobs of a living driver read this file
-            write_text_if_changed(paths.resolved, dump(resolved))
-            record_start(project_root(), resolved, paths, overrides)
+        refuse_second_driver(paths)  # its jobs read this file
+        write_text_if_changed(paths.resolved, dump(resolved))
+        record_start(project_root(), resolved, paths, overrides)
     print(dump(resolved) if key is None else value_at(resolved, key), end="")
 
 

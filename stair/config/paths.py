@@ -71,6 +71,11 @@ class RunPaths:
     def resolved(self) -> Path:
         return self.folder / RESOLVED
 
+    @property
+    def driver(self) -> Path:
+        """The host and the process id of the process that drives the run."""
+        return self.folder / "work" / "driver.pid"
+
     def log(self, *parts: str) -> Path:
         return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 

@@ -25,7 +25,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from stair.config.paths import START
 from stair.pipeline import driven_run
-from stair.pipeline.driver_lease import holds_run
+from stair.pipeline.driver import drives
 from stair.pipeline.job_list import JOB_LIST
 from stair.pipeline.job_logs import (
     KILLED,
@@ -39,7 +39,6 @@ from stair.pipeline.job_logs import (
 )
 from stair.pipeline.status import Entry, Job, append, job_name, job_of, table
 from stair.records.progress import duration
-from stair.records.shards import SEAL_AGAIN
 
 _DEFAULT_SECONDS = 3.0
 _STOPPED = ": stopped by "
@@ -182,13 +181,13 @@ class LogHandler(LogHandlerBase):
         retries = 0 if driven_run.current is None else driven_run.current.retries(rule)
         if _STOPPED in reason:
             return "stopped", "stopped"
-        if self._failures[number] <= retries or SEAL_AGAIN in reason:
+        if self._failures[number] <= retries:
             return "again", "tried again"
         return "failed", "failed"
 
     def _note(self, job: _Running, event: Any, **details: Any) -> None:
         """Writes to the journal. A job of a cluster also starts a Snakemake, which does not."""
-        if job.log and driven_run.current is not None and holds_run():
+        if job.log and driven_run.current is not None and drives():
             entry = Entry(job.name, event, round(time.time(), 1), slurm=job.slurm, **details)
             append(driven_run.current.paths, entry)
 

@@ -20,13 +20,12 @@ from snakemake.persistence import MetadataRecord
 from stair.config.paths import RUN, START, RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.config.site import Site, read_site
-from stair.pipeline.driver_lease import hold_run, run_holder
+from stair.pipeline.driver import is_driven, record_driver
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
 from stair.pipeline.outputs import snakemake_records
 from stair.pipeline.resources import request
 from stair.pipeline.run import Run
 from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
-from stair.records.leases import HeldError
 from stair.records.start_command import record_start
 
 
@@ -76,10 +75,10 @@ class DrivenRun(Run):
         return self._requests[job]
 
     def begin(self) -> None:
-        """Leases the run, and writes the resolved configuration if it has changed.
+        """Records the driver, and writes the resolved configuration if it has changed.
 
         Raises:
-            SettingsError: another process drives this run, or the run's folder cannot be written.
+            SettingsError: the run's folder cannot be written.
         """
         try:
             if self.site is None:
@@ -90,10 +89,10 @@ class DrivenRun(Run):
                 from stair.pipeline.slurm_workarounds import apply_workarounds  # the executor's package takes a while
 
                 apply_workarounds()
-            hold_run(self.paths)
+            record_driver(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
-        except (HeldError, ConfigError) as error:
+        except ConfigError as error:
             raise SettingsError(str(error)) from None
         except OSError as error:
             remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
@@ -164,7 +163,7 @@ def open_run(workflow: Any) -> DrivenRun:
             paths = RunPaths.of(config)
             check_inputs(config, paths)
             os.environ[RUN] = str(paths.folder.absolute())
-            if run_holder(paths) is None:
+            if not is_driven(paths):
                 _remove_damaged_records(paths.folder, dry=workflow.output_settings.dryrun)
     except ConfigError as error:
         raise SettingsError(str(error)) from None

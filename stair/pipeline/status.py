@@ -20,7 +20,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError
 from stair.config.root import project_root
-from stair.pipeline.driver_lease import run_holder
+from stair.pipeline.driver import is_driven
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.job_logs import NOT_STARTED, explain, logs_since
 from stair.pipeline.jobs import JOBS, STAGES
@@ -152,7 +152,7 @@ def job_states(
         queue: Slurm's.
     """
     to_run = {job_name(job.rule, job.wildcards) for job in left}
-    journal, driven = read_journal(paths), run_holder(paths) is not None
+    journal, driven = read_journal(paths), is_driven(paths)
     now = time.time() if now is None else now
     stages = list(STAGES)
     jobs = [(job.rule, job_name(job.rule, job.wildcards)) for job in every if job.rule not in FETCH_RULES]

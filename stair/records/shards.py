@@ -1,33 +1,27 @@
-"""Shards of durable work. A job leases a shard, resumes the work of earlier jobs, and writes a completion marker.
+"""Shards of durable work. A job resumes the work of earlier jobs and writes a completion marker.
 
 Results are records of a log (`stair.records.worklog`) or files of tensors (`stair.records.tensor_files`). Both outlive their
-job and do not depend on the number of shards, which may change between two starts.
+job and do not depend on the number of shards, which may change between two starts. Nothing keeps two processes from one
+shard: they write files of their own or equal ones, so they lose time, and no work.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from stair.records.files import read_mapping, write_json
 from stair.records.keys import digest_of
-from stair.records.leases import Lease
 from stair.records.manifest import hardware
 
 T = TypeVar("T")
 
-WITHDRAWN = ".withdrawn"
-"""The suffix of a withdrawn marker: some work of its shard has been lost."""
-
 _HARDWARE = "hardware"
 
 SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
-"""The remedy of a seal that has withdrawn markers. `stair reproduce` starts Snakemake again by itself."""
+"""The remedy of a seal that has removed markers."""
 
 
 class Shard(NamedTuple):
@@ -38,7 +32,7 @@ class Shard(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its lease, marker and log."""
+        """The name of its marker and log."""
         return f"shard-{self.number}-of-{self.of}"
 
     def share(self, items: Sequence[T]) -> list[T]:
@@ -47,47 +41,11 @@ class Shard(NamedTuple):
             raise ValueError(f"shard {self.number} does not exist among {self.of} (they are numbered from 0)")
         return list(items[self.number :: self.of])
 
-    def overlaps(self, work: str) -> bool:
-        """Whether other work of the folder, by its lease, overlaps this shard; work that is no shard does."""
-        match = re.fullmatch(r"shard-(\d+)-of-(\d+)", work)
-        if match is None:
-            return True
-        number, of = int(match[1]), int(match[2])
-        return (number - self.number) % math.gcd(of, self.of) == 0
 
-
-class ShardWork:
-    """A leased shard, within the context: no other job works on it.
-
-    Args:
-        folder: the work folder, which all shards share.
-
-    Raises:
-        HeldError: on entering, if another process works on a part of the shard.
-    """
-
-    def __init__(self, folder: Path, shard: Shard) -> None:
-        self.folder, self.shard = folder, shard
-        self._lease = Lease(folder, shard.name, shard.overlaps)
-
-    def __enter__(self) -> ShardWork:
-        self._lease.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lease.__exit__(kind, error, trace)
-
-    def check(self) -> None:
-        """Raises HeldError if another process has replaced the lease because this one seemed dead."""
-        self._lease.check()
-
-    def end(self, **facts: Any) -> None:
-        """Writes the completion marker of the shard (`RunPaths.shard`), with this machine and facts of the work."""
-        marker = self.folder / f"{self.shard.name}.json"
-        marker.with_suffix(WITHDRAWN).unlink(missing_ok=True)
-        write_json(marker, {"shard": self.shard.number, "of": self.shard.of, _HARDWARE: hardware(), **facts})
+def write_marker(folder: Path, shard: Shard, **facts: Any) -> None:
+    """Writes the completion marker of a shard (`RunPaths.shard`), with this machine and facts of the work."""
+    marker = {"shard": shard.number, "of": shard.of, _HARDWARE: hardware(), **facts}
+    write_json(folder / f"{shard.name}.json", marker)
 
 
 def generated_on(folder: Path) -> list[dict[str, Any]]:
@@ -100,7 +58,7 @@ def generated_on(folder: Path) -> list[dict[str, Any]]:
     return [*machines.values()]
 
 
-def withdraw_markers(folder: Path) -> None:
-    """Withdraws the markers of shards after a loss: the next start runs the shards again and reuses the kept work."""
+def remove_markers(folder: Path) -> None:
+    """Removes the markers of shards after a loss: the next start runs the shards again and reuses the kept work."""
     for marker in folder.glob("shard-*-of-*.json"):
-        marker.rename(marker.with_suffix(WITHDRAWN))
+        marker.unlink(missing_ok=True)

@@ -2,7 +2,9 @@
 
 A folder holds the logs of one piece of work. Every writer makes a file of its own (created exclusively, never opened again
 for writing), so a dead writer can only leave a torn last line in a file that has no other writer. Readers read all files
-of the folder, so the number of shards may change between two attempts. There is no lock and no database.
+of the folder, so the number of shards may change between two attempts. There is no lock and no database: if two processes
+generate one key, the first record counts. A later response was generated from an earlier one, whose ids are in its key, so
+responses that follow another record are never looked up.
 
 A record is one line: `<CRC-32> <length> <JSON object with "key">`, the checksum and the length in hexadecimal and over the
 JSON's bytes. JSON holds no raw newline, so reading can resume at the next line after a damaged one. Token ids, most of a
@@ -18,7 +20,7 @@ import weakref
 import zlib
 from array import array
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -50,11 +52,9 @@ class WorkLogWriter:
     Args:
         folder: of this piece of work; created if absent.
         writer: the name of this writer (the shard); the attempt's number is added.
-        check: called before every record; raises if this writer has lost its lease.
     """
 
-    def __init__(self, folder: Path, writer: str, check: Callable[[], None] = lambda: None) -> None:
-        self._check = check
+    def __init__(self, folder: Path, writer: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         attempt = 0
         while True:
@@ -68,7 +68,6 @@ class WorkLogWriter:
 
     def append(self, key: str, record: Mapping[str, Any]) -> None:
         """Makes one record durable. `record` holds JSON values; a record of the same key is never written twice by one run."""
-        self._check()
         payload = orjson.dumps({"key": key, **record, **_packed(record)})
         line = b"%08x %08x " % (zlib.crc32(payload), len(payload)) + payload + b"\n"
         try:
@@ -105,7 +104,6 @@ class _Place(NamedTuple):
     file: int
     offset: int
     length: int
-    checksum: int
 
 
 @dataclass
@@ -123,10 +121,9 @@ class LogCounts:
 
 @dataclass
 class WorkLog:
-    """The finished records of a folder of logs, by key. Holds positions only and reads a record on demand.
+    """The finished records of a folder of logs, by key: the first one of each, in the order of the files' names.
 
-    Raises:
-        ValueError: two records of one key differ.
+    Holds positions only and reads a record on demand.
     """
 
     folder: Path
@@ -153,21 +150,11 @@ class WorkLog:
                     else:
                         self.counts.torn += 1
                 else:
-                    place = _Place(number, offset + _HEADER, len(payload), int(line[:8], 16))
-                    self._add(key, place)
+                    self.counts.records += 1
+                    place = _Place(number, offset + _HEADER, len(payload))
+                    if self._places.setdefault(key, place) is not place:
+                        self.counts.duplicates += 1
                 offset += len(line)
-
-    def _add(self, key: str, place: _Place) -> None:
-        self.counts.records += 1
-        before = self._places.setdefault(key, place)
-        if before is place:
-            return
-        self.counts.duplicates += 1
-        if (before.length, before.checksum) != (place.length, place.checksum):
-            raise ValueError(
-                f"two different records of one key ({key[:12]}): {self._files[before.file]} at byte {before.offset} and "
-                f"{self._files[place.file]} at byte {place.offset}; move the wrong one's file away and run again"
-            )
 
     def __contains__(self, key: str) -> bool:
         return key in self._places

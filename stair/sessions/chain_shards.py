@@ -10,7 +10,7 @@ from stair.engines.base import Engine
 from stair.records.interruption import Interrupted
 from stair.records.log_with_reuse import LogWithReuse
 from stair.records.progress import Progress
-from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, withdraw_markers
+from stair.records.shards import SEAL_AGAIN, Shard, remove_markers, write_marker
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions import failures
 from stair.sessions.chain import Chain
@@ -41,38 +41,31 @@ def run_shard(
 
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
-        HeldError: another process generates some of the same.
         Interrupted: a signal has requested a stop; finished responses are in the log.
     """
-    with ShardWork(work, shard) as job:
-        own = WorkLog(work / "log")
-        if problems := own.counts.problems():
-            print(f"{work / 'log'}: {problems}")
-        log = LogWithReuse(own, reuse or {})
-        done, unfinished, responses, first = finished(chains(False), log)
-        counted = Progress(*progress, total=responses, unit="responses", done=done)
-        list_of_failed, failed = work / f"{shard.name}.missing.yaml", Failures()
-        if done and first is not None:
-            print(f"{counted.job}: resumes; the first response that the log lacks: {first}")
-        if unfinished or log.waiting:
-            with WorkLogWriter(work / "log", shard.name, job.check) as writer:
-                log.write_to(writer)
-                if unfinished:
-                    try:
-                        run_chains(chains(True), load(), log, writer, counted, failed)
-                    except ResponsesFailed as cause:
-                        raise failures.cut_short(
-                            cause, failed, counted.job, missing, list_of_failed
-                        ) from cause.__cause__
-                    except Interrupted as stop:
-                        kept = f"{counted.done} of {responses} responses are in the log"
-                        raise Interrupted(f"{counted.job} ({kept}): {stop}") from None
-        for run, count in log.reused.items():
-            print(f"{count} records copied from the run '{run}'")
-        if failed:
-            raise failures.error(failed, counted.job, missing, list_of_failed)
-        list_of_failed.unlink(missing_ok=True)
-        job.end(responses=responses, reused=dict(log.reused))
+    log = LogWithReuse(_read_log(work), reuse or {})
+    done, unfinished, responses, first = finished(chains(False), log)
+    counted = Progress(*progress, total=responses, unit="responses", done=done)
+    list_of_failed, failed = work / f"{shard.name}.missing.yaml", Failures()
+    if done and first is not None:
+        print(f"{counted.job}: resumes; the first response that the log lacks: {first}")
+    if unfinished or log.waiting:
+        with WorkLogWriter(work / "log", shard.name) as writer:
+            log.write_to(writer)
+            if unfinished:
+                try:
+                    run_chains(chains(True), load(), log, writer, counted, failed)
+                except ResponsesFailed as cause:
+                    raise failures.cut_short(cause, failed, counted.job, missing, list_of_failed) from cause.__cause__
+                except Interrupted as stop:
+                    kept = f"{counted.done} of {responses} responses are in the log"
+                    raise Interrupted(f"{counted.job} ({kept}): {stop}") from None
+    for run, count in log.reused.items():
+        print(f"{count} records copied from the run '{run}'")
+    if failed:
+        raise failures.error(failed, counted.job, missing, list_of_failed)
+    list_of_failed.unlink(missing_ok=True)
+    write_marker(work, shard, responses=responses, reused=dict(log.reused))
 
 
 def sealed_rows(
@@ -86,10 +79,10 @@ def sealed_rows(
 
     Raises:
         ValueError: chains have not ended; the message says how many and what to run. The log has then lost responses of an ended
-            shard, so the shards' markers are withdrawn: the next start runs the shards again. The error comes after the last
+            shard, so the shards' markers are removed: the next start runs the shards again. The error comes after the last
             row, so the caller must discard its output, as `write_table` does.
     """
-    log = WorkLog(work / "log")
+    log = _read_log(work)
     unfinished = count = 0
     for chain in chains:
         count += 1
@@ -100,8 +93,16 @@ def sealed_rows(
             if gaps is not None:
                 gaps += chain.gaps()
     if unfinished:
-        withdraw_markers(work)
+        remove_markers(work)
         raise ValueError(
             f"{work}: {unfinished} of {count} chains have not ended: the log lacks some of their responses, which were lost or "
             f"made under other settings; {SEAL_AGAIN}; it generates what is missing, and nothing else"
         )
+
+
+def _read_log(work: Path) -> WorkLog:
+    """The log of a work folder. Prints the counts of its faulty lines."""
+    log = WorkLog(work / "log")
+    if problems := log.counts.problems():
+        print(f"{log.folder}: {problems}")
+    return log

@@ -20,11 +20,9 @@ from stair.pipeline.display import LogHandler, seconds_left
 from stair.pipeline.status import Entry, read_journal
 from stair.records.files import MAKE_ROOM
 from stair.records.progress import Progress
-from stair.records.shards import SEAL_AGAIN
 
 NAME = "rollouts/qwen3-4b-instruct/0"
 STOPPED = "stair: stopped by SIGTERM; 5 responses are in the log; run the same command again to resume"
-LOST = f"stair: error: 2 of 8 chains have not ended: the log lacks responses; {SEAL_AGAIN}"
 FULL = f"stair: error: responses.parquet cannot be written: {MAKE_ROOM}"
 FAILED = "stair: error: could not generate session 1; run the same command again to try once more"
 REFUSED = "SLURM sbatch failed. The error message was 'sbatch: error: {}'."
@@ -73,7 +71,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     config, paths = SimpleNamespace(expected_seconds={"rollout_shard": 10.0}), RunPaths(tmp_path / "results" / "smoke")
     current = SimpleNamespace(config=config, paths=paths, retries=lambda rule: 0)
     monkeypatch.setattr(driven_run, "current", current)
-    monkeypatch.setattr(display, "holds_run", lambda: True)
+    monkeypatch.setattr(display, "drives", lambda: True)
     monkeypatch.setenv(START, str(tmp_path))
     return Shown(tmp_path, capsys)
 
@@ -138,7 +136,6 @@ def test_several_jobs_with_one_reason_show_it_once(shown: Shown) -> None:
     ("text", "message", "words", "event"),
     [
         (STOPPED, "", "stopped", "stopped"),
-        (LOST, "", "tried again", "again"),
         (FULL, "", "failed", "failed"),
         (FAILED, "", "failed", "failed"),
         (None, REFUSED.format("Invalid partition"), "failed", "failed"),

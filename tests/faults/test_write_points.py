@@ -119,7 +119,7 @@ def undisturbed(study: Study, tmp_path_factory: pytest.TempPathFactory) -> tuple
 def test_the_write_points_are_those_of_every_part(undisturbed: tuple[dict[str, Any], list[str]]) -> None:
     points = "\n".join(undisturbed[1])
     for part in (
-        "link stair/..shard-0-of-2.lease", "open stair/log/shard-0-of-2.000.log", "write stair/log/shard-0-of-2.000.log",
+        "open stair/log/shard-0-of-2.000.log", "write stair/log/shard-0-of-2.000.log",
         "fsync stair/log/shard-0-of-2.000.log", "replace stair/banks/", "unlink stair/banks/",
         "replace stair/.shard-0-of-2.json", "replace responses/.stair.parquet.", "manifest.json",
     ):  # fmt: skip

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stair.records.keys import file_digest
-from stair.records.shards import Shard, ShardWork, withdraw_markers
+from stair.records.shards import Shard, remove_markers, write_marker
 from stair.records.tensor_files import TensorFiles
 
 
@@ -107,19 +108,17 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 import numpy as np
-from stair.records.shards import Shard, ShardWork
+from stair.records.shards import Shard, write_marker
 from stair.records.tensor_files import TensorFiles
 folder, shard = Path(sys.argv[1]), Shard(int(sys.argv[2]), int(sys.argv[3]))
 files = TensorFiles(folder / "states")
-with ShardWork(folder, shard) as work:
-    for piece in shard.share(range(12)):
-        if not files.has(str(piece), "key"):
-            values = np.random.default_rng(piece).standard_normal((64, 256)).astype(np.float32)
-            work.check()
-            files.keep(str(piece), "key", {"values": values})
-            print(piece, flush=True)
-            time.sleep(0.02)
-    work.end(pieces=12)
+for piece in shard.share(range(12)):
+    if not files.has(str(piece), "key"):
+        values = np.random.default_rng(piece).standard_normal((64, 256)).astype(np.float32)
+        files.keep(str(piece), "key", {"values": values})
+        print(piece, flush=True)
+        time.sleep(0.02)
+write_marker(folder, shard, pieces=12)
 """
 
 
@@ -149,14 +148,19 @@ def test_killed_and_shared_out_anew_nothing_is_made_twice(tmp_path: Path) -> Non
     assert shard(cut, 0, 1) == []
 
 
-def test_withdrawn_markers_do_not_count_until_the_shard_has_ended_again(tmp_path: Path) -> None:
-    marker = tmp_path / "shard-0-of-1.json"
-    for _ in range(2):
-        with ShardWork(tmp_path, Shard(0, 1)) as work:
-            work.end(batches=3)
-        assert marker.is_file()
-        assert not list(tmp_path.glob("*.withdrawn"))
-        withdraw_markers(tmp_path)
-        assert not marker.is_file()
-        assert [path.name for path in tmp_path.glob("shard*")] == ["shard-0-of-1.withdrawn"]
-    assert os.listdir(tmp_path) == ["shard-0-of-1.withdrawn"]
+def test_a_shard_in_two_processes_gives_the_same_files(tmp_path: Path) -> None:
+    whole, twice = tmp_path / "whole", tmp_path / "twice"
+    shard(whole, 0, 1)
+    with ThreadPoolExecutor() as pool:
+        made = [*pool.map(lambda _: shard(twice, 0, 1), range(2))]
+    assert {*made[0], *made[1]} == set(range(12))
+    names = os.listdir(whole / "states")
+    assert sorted(os.listdir(twice / "states")) == sorted(names)
+    assert all((twice / "states" / name).read_bytes() == (whole / "states" / name).read_bytes() for name in names)
+
+
+def test_removed_markers_run_the_shards_again(tmp_path: Path) -> None:
+    for number in range(2):
+        write_marker(tmp_path, Shard(number, 2), batches=3)
+    remove_markers(tmp_path)
+    assert os.listdir(tmp_path) == []

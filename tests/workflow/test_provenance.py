@@ -65,8 +65,7 @@ def test_hardware_is_that_of_the_shards_and_not_of_the_seal(
     nodes = [{"processor": "of the first node"}, {"processor": "of the second"}]
     for number in range(3):
         monkeypatch.setattr(shards, "hardware", lambda node=nodes[number % 2]: node)
-        with shards.ShardWork(paths.work("rollouts", "m"), shards.Shard(number, 3)) as job:
-            job.end(responses=1)
+        shards.write_marker(paths.work("rollouts", "m"), shards.Shard(number, 3), responses=1)
     output.parent.mkdir()
     output.write_text("rows")
     seal(paths, "seal_rollouts", output, generated_on=shards.generated_on(paths.work("rollouts", "m")))

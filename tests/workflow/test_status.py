@@ -7,6 +7,8 @@ import os
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,6 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
-from stair.pipeline.driver_lease import DRIVER
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.slurm_queue import Queue, parse_queue
 from stair.pipeline.status import (
@@ -29,7 +30,6 @@ from stair.pipeline.status import (
     journal_path,
     totals,
 )
-from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.start_command import record_start
 from tests.programs import needs
@@ -59,6 +59,16 @@ def run(tmp_path: Path) -> RunPaths:
     other._file_time -= 60
     other.beat("4 running · 50 tokens/s", {"running": 4, "tokens_per_s": 50.0})
     return paths
+
+
+@contextmanager
+def driven(paths: RunPaths) -> Iterator[None]:
+    """This process drives the run."""
+    lock = paths.folder / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    yield
+    lock.unlink()
 
 
 @cache
@@ -170,7 +180,7 @@ def test_a_job_that_slurm_ended(submitted: RunPaths) -> None:
 
 def test_without_an_answer_of_the_queue_the_log_tells(submitted: RunPaths) -> None:
     assert state_of(submitted).state == "waiting", "its driver is gone, and no queue has it"
-    with Lease(submitted.work(), DRIVER):
+    with driven(submitted):
         assert state_of(submitted).state == "pending"
         log_of(submitted).parent.mkdir(parents=True)
         log_of(submitted).touch()
@@ -188,7 +198,7 @@ def test_a_failure_a_further_attempt_and_a_torn_line(submitted: RunPaths) -> Non
     note(paths, "started")
     with open(journal_path(paths), "a") as file:
         file.write('{"job": "evaluation/qwen3-4b-instruct/math500/native/1", "event": "fai')
-    with Lease(paths.work(), DRIVER):
+    with driven(paths):
         assert state_of(paths).state == "running", "it has no number yet"
     left = [job for job in listed() if job.wildcards.get("shard") != "1"]
     assert {job.name: job for job in job_states(paths, listed(), left)}[SHARD].state == "done"
@@ -197,7 +207,7 @@ def test_a_failure_a_further_attempt_and_a_torn_line(submitted: RunPaths) -> Non
 def test_a_failure_is_shown_at_once_and_until_the_job_goes_on(run: RunPaths) -> None:
     note(run, "started")
     Progress(run.progress, SHARD, 10, "responses", done=3)._write()
-    with Lease(run.work(), DRIVER):
+    with driven(run):
         assert (state_of(run).state, state_of(run).done) == ("running", 3)
     note(run, "failed", reason="out of memory")
     failed = state_of(run)

@@ -16,7 +16,7 @@ from stair.records.manifest import GENERATED_ON, MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.shards import SEAL_AGAIN, Shard, ShardWork, generated_on, withdraw_markers
+from stair.records.shards import SEAL_AGAIN, Shard, generated_on, remove_markers, write_marker
 from stair.records.tables import rows_as, write_table
 from stair.stages.replay.design.crossed import Batch, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows
@@ -103,30 +103,28 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
 
     Raises:
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
-        HeldError: another process measures some of the same.
         Interrupted: a signal has asked to stop; batches that are finished are kept.
     """
     study = ReplayStudy(config, paths, model, generating=True)
     remove_leftovers(paths.replay_states(model))
     share = Shard(shard, of)
-    with ShardWork(study.work_folder, share) as job:
-        mine = share.share(list(study.design.batches()))
-        total = sum(map(len, mine))
-        open_work: list[_Work] = []
-        for batches in mine:
-            sources, keys = study.work(batches)
-            if missing := {batch: key for batch, key in keys.items() if not study.files.has(batch.name, key)}:
-                open_work.append((sources, missing))
-        missing_batches = [batch for _, missing in open_work for batch in missing]
-        job_name, done = f"replay/{model}/{shard}", total - len(missing_batches)
-        progress = Progress(paths.progress, job_name, total, "batches", done)
-        if open_work:
-            study.require_space(missing_batches, progress.job)
-            _measure(study, open_work, job, progress)
-        job.end(batches=total)
+    mine = share.share(list(study.design.batches()))
+    total = sum(map(len, mine))
+    open_work: list[_Work] = []
+    for batches in mine:
+        sources, keys = study.work(batches)
+        if missing := {batch: key for batch, key in keys.items() if not study.files.has(batch.name, key)}:
+            open_work.append((sources, missing))
+    missing_batches = [batch for _, missing in open_work for batch in missing]
+    job_name, done = f"replay/{model}/{shard}", total - len(missing_batches)
+    progress = Progress(paths.progress, job_name, total, "batches", done)
+    if open_work:
+        study.require_space(missing_batches, progress.job)
+        _measure(study, open_work, progress)
+    write_marker(study.work_folder, share, batches=total)
 
 
-def _measure(study: ReplayStudy, open_work: list[_Work], job: ShardWork, progress: Progress) -> None:
+def _measure(study: ReplayStudy, open_work: list[_Work], progress: Progress) -> None:
     import torch
 
     from stair.stages.replay.measure import replayed
@@ -136,7 +134,6 @@ def _measure(study: ReplayStudy, open_work: list[_Work], job: ShardWork, progres
     for sources, keys in open_work:
         try:
             for batch, tensors in replayed(study, network, sources, keys):
-                job.check()
                 study.files.keep(batch.name, keys[batch], tensors)
                 progress.advance()
                 interruption.check(f"{progress.done} of {progress.total} batches are kept")
@@ -205,7 +202,7 @@ def _cells(study: ReplayStudy, missing: list[str], measured: dict[str, str]) -> 
                     )
         progress.advance()
     if missing:
-        withdraw_markers(study.work_folder)
+        remove_markers(study.work_folder)
         # An index of lost files would keep the workflow from measuring them.
         study.paths.replay_cells(study.model).unlink(missing_ok=True)
         raise ValueError(

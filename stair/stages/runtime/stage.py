@@ -9,7 +9,6 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records import interruption
-from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.stages.runtime.repetitions import Line, write_lines
@@ -25,31 +24,29 @@ def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
-        HeldError: another process measures the same model.
         Interrupted: a signal has requested a stop; finished units are kept.
     """
     folder, output = paths.work("runtime", model), paths.runtime(model)
-    with Lease(folder, "runtime") as lease:
-        study = open_study(config, paths, model)
-        units = study.units()
-        keys = {unit: study.key(unit) for unit in units}
-        log = WorkLog(folder)
-        missing = [unit for unit in units if keys[unit] not in log]
-        done = len(units) - len(missing)
-        progress = Progress(paths.progress, f"runtime/{model}", len(units), "measurements", done)
-        gaps: dict[Unit, dict[str, Any]] = {}
-        if missing:
-            with WorkLogWriter(folder, "measurements", lease.check) as writer:
-                for unit, record in _measured(study, missing, progress):
-                    if "gap" in record:
-                        gaps[unit] = record
-                    else:
-                        writer.append(keys[unit], record)
-                    progress.advance()
-                    interruption.check(f"{progress.done} of {progress.total} measurements are kept")
-        log = WorkLog(folder)
-        records = {unit: gaps.get(unit) or log.get(keys[unit]) for unit in units}
-        write_lines(output, _lines(study, model, records))
+    study = open_study(config, paths, model)
+    units = study.units()
+    keys = {unit: study.key(unit) for unit in units}
+    log = WorkLog(folder)
+    missing = [unit for unit in units if keys[unit] not in log]
+    done = len(units) - len(missing)
+    progress = Progress(paths.progress, f"runtime/{model}", len(units), "measurements", done)
+    gaps: dict[Unit, dict[str, Any]] = {}
+    if missing:
+        with WorkLogWriter(folder, "measurements") as writer:
+            for unit, record in _measured(study, missing, progress):
+                if "gap" in record:
+                    gaps[unit] = record
+                else:
+                    writer.append(keys[unit], record)
+                progress.advance()
+                interruption.check(f"{progress.done} of {progress.total} measurements are kept")
+    log = WorkLog(folder)
+    records = {unit: gaps.get(unit) or log.get(keys[unit]) for unit in units}
+    write_lines(output, _lines(study, model, records))
     print(f"{model}: {study.gap or f'{len(units)} measurements on {study.device}'}")
     return {
         "engine": study.identity["engine"],

@@ -6,7 +6,6 @@ import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -17,7 +16,6 @@ from stair.config.paths import RunPaths
 from stair.records.files import naming, write_text
 from stair.records.interruption import Interrupted, check, deferred, stop_requested
 from stair.records.keys import digest_of, file_digest
-from stair.records.leases import Lease
 from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
@@ -50,9 +48,7 @@ def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[
     if config.training.workers > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         become_workers(config.training.workers)
     with Workers.joined(local_device(config.transformers.device)) as workers:
-        folder = paths.work("training", model, controller)
-        with Lease(folder, "training") if workers.first else nullcontext():
-            return _trained(config, paths, model, controller, workers)
+        return _trained(config, paths, model, controller, workers)
 
 
 def end(config: Config, paths: RunPaths, model: str, controller: str) -> None:
