@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -151,12 +152,15 @@ class Resident:
         earlier, added = self._layers, sum(segment.tokens for segment in fresh)
         # A bank filled while generating has to serve training too, so nothing here may be an inference tensor.
         with torch.inference_mode(False), torch.no_grad():
-            self._layers = [self._room(self.entries + added, fresh[0]) for _ in fresh[0].layers]
+            layers = [self._room(self.entries + added, fresh[0]) for _ in fresh[0].layers]
             if self._stream is None:
-                for index in range(len(self._layers)):
-                    self._fill(index, earlier, fresh)
+                ready = []
+                for index, layer in enumerate(layers):
+                    self._fill(index, layer, earlier, fresh)
             else:
-                self._fill_on_stream(earlier, fresh)
+                ready = self._fill_on_stream(self._stream, layers, earlier, fresh)
+        # If memory runs out before, the next call begins with the earlier entries.
+        self._layers, self._ready = layers, ready
         self.entries += added
         self._segments = len(segments)
 
@@ -165,8 +169,14 @@ class Resident:
         keys = torch.empty(kv_heads, entries, head_dim, device=self.device, dtype=self.dtype)
         return keys, torch.empty_like(keys)
 
-    def _fill(self, index: int, earlier: Sequence[tuple[Tensor, Tensor]], fresh: Sequence[Segment]) -> None:
-        keys, values = self._layers[index]
+    def _fill(
+        self,
+        index: int,
+        layer: tuple[Tensor, Tensor],
+        earlier: Sequence[tuple[Tensor, Tensor]],
+        fresh: Sequence[Segment],
+    ) -> None:
+        keys, values = layer
         if earlier:
             keys[:, : self.entries] = earlier[index][0]
             values[:, : self.entries] = earlier[index][1]
@@ -178,19 +188,25 @@ class Resident:
             values[:, start:end].copy_(segment.values[index], non_blocking=True)
             start = end
 
-    def _fill_on_stream(self, earlier: Sequence[tuple[Tensor, Tensor]], fresh: Sequence[Segment]) -> None:
-        assert self._stream is not None
+    def _fill_on_stream(
+        self,
+        stream: torch.cuda.Stream,
+        layers: Sequence[tuple[Tensor, Tensor]],
+        earlier: Sequence[tuple[Tensor, Tensor]],
+        fresh: Sequence[Segment],
+    ) -> list[torch.cuda.Event]:
         reader = torch.cuda.current_stream(self.device)
-        self._stream.wait_stream(reader)  # segments captured on the device, and the memory just allocated
-        self._ready = []
-        with torch.cuda.stream(self._stream):
-            for index in range(len(self._layers)):
-                self._fill(index, earlier, fresh)
-                # The allocator may not hand this memory on before the side stream is done with it.
-                for tensor in (*self._layers[index], *(earlier[index] if earlier else ())):
-                    tensor.record_stream(self._stream)
-                self._ready.append(self._stream.record_event())
-            for segment in fresh:
-                if segment.keys.is_cuda:
-                    segment.keys.record_stream(self._stream)
-                    segment.values.record_stream(self._stream)
+        stream.wait_stream(reader)  # segments captured on the device, and the memory just allocated
+        ready = []
+        # The allocator may not hand this memory on before the side stream is done with it, also if filling breaks off.
+        for tensor in chain(*layers, *earlier):
+            tensor.record_stream(stream)
+        for segment in fresh:
+            if segment.keys.is_cuda:
+                segment.keys.record_stream(stream)
+                segment.values.record_stream(stream)
+        with torch.cuda.stream(stream):
+            for index, layer in enumerate(layers):
+                self._fill(index, layer, earlier, fresh)
+                ready.append(stream.record_event())
+        return ready

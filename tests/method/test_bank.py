@@ -148,6 +148,35 @@ class _HostCopies(TorchFunctionMode):
         return result
 
 
+class Refusing:
+    """The rotation, which runs out of memory at one call."""
+
+    def __init__(self, at: int) -> None:
+        self.calls, self.at = 0, at
+
+    def __call__(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        if self.calls == self.at:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return ROTARY(x, positions)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4])
+def test_a_bank_whose_filling_ran_out_of_memory_is_filled_again(at: int) -> None:
+    """The first layer or a later one, of the first segment or of a second one."""
+    bank, rotary = Bank(LAYERS), Refusing(at)
+    for seed in range(2):
+        bank.append(random_segment(5 + seed, seed))
+        try:
+            bank.resident(CPU, torch.float32, rotary)  # type: ignore[arg-type]
+        except torch.OutOfMemoryError:
+            bank.resident(CPU, torch.float32, rotary)  # type: ignore[arg-type]
+    found, wanted = (bank.resident(CPU, torch.float32, each) for each in (rotary, ROTARY))  # type: ignore[arg-type]
+    assert rotary.calls > at
+    for index in range(len(LAYERS)):
+        assert all(map(torch.equal, found.layer(index), wanted.layer(index)))
+
+
 def test_a_transfer_never_waits() -> None:
     """On a GPU, a copy that waits would end the overlap of the transfer with the layers before the first controlled one."""
     bank = random_bank(40, 2)
