@@ -43,6 +43,19 @@ def needs_no_mask(model: Any) -> bool:
     return model.config._attn_implementation in (NAME, *PACKAGES)
 
 
+def no_padding(model: Any, ids: Tensor) -> Any:
+    """The mask of rows `ids` `[rows, tokens]` without padding, for a pass without a cache.
+
+    Transformers searches a mask for padding and, without one, the positions for packed sequences. The host waits for either.
+    It does not search masks by kind of layer, which models with several kinds of layers accept. Attention is causal without
+    a mask, except `eager`.
+    """
+    kinds = getattr(model.config, "layer_types", None)
+    if kinds is None or configured(model) == "eager":
+        return torch.ones_like(ids)
+    return dict.fromkeys(kinds)
+
+
 def causal_attention(
     module: nn.Module,
     query: Tensor,

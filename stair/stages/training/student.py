@@ -19,6 +19,7 @@ from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Read, Reflector
 from stair.method.storage import share
 from stair.models.architecture import describe
+from stair.models.attention import no_padding
 from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:  # a machine with a GPU trains and measures without pydantic too
@@ -170,7 +171,8 @@ def last_hidden(model: Any, ids: Tensor, start: int, cache: Any = None) -> Tenso
     known = cache.get_seq_length() if cache is not None else 0
     output = model.get_decoder()(
         input_ids=ids[:, known:],
-        attention_mask=torch.ones_like(ids),
+        # With a cache, Transformers neither needs a mask nor searches the positions.
+        attention_mask=no_padding(model, ids) if cache is None else None,
         position_ids=torch.arange(known, ids.shape[1], device=ids.device)[None],
         past_key_values=cache,
         use_cache=False,
