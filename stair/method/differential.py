@@ -47,6 +47,19 @@ def differential_read(
     if variant not in get_args(Readout):
         raise ValueError(f"variant is 'differential' or 'direct', not {variant!r}")
     options: ReadOptions = {"smoothing": smoothing, "variant": variant, "value_order": value_order}
+    return read_rows(queries, keys, values, normals, lengths, backend, options)
+
+
+def read_rows(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    normals: Tensor,
+    lengths: list[int],
+    backend: Backend,
+    options: ReadOptions,
+) -> Tensor:
+    """`differential_read` of arguments that are known to fit: the check of an order waits for the device."""
     chosen = choose_backend(backend, queries)
     if not any(lengths):
         return _nothing(queries, normals)

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from stair.core import ReadSpecification
 from stair.method.bank import Bank
 from stair.method.controllers import BankFree, Reflector
-from stair.method.differential import Backend, differential_read
+from stair.method.differential import Backend, read_rows
 from stair.method.interventions import permuted_order
 from stair.method.rope import Rotary
 
@@ -160,13 +160,12 @@ class RowReadout:
         keys, values = (tensor[None, :, :entries] for tensor in resident.layer(index))
         order = self._orders[index][None] if self._orders else None
         rotated = self.rotary(queries.transpose(0, 1), self._positions + self.bank_tokens)
-        return differential_read(
+        return read_rows(
             rotated[None],
             keys,
             values,
             self._weights[index],
-            smoothing=specification.smoothing,
-            backend=self.backend,
-            variant=specification.readout,
-            value_order=order,
+            [keys.shape[2]],
+            self.backend,
+            {"smoothing": specification.smoothing, "variant": specification.readout, "value_order": order},
         )[0]

@@ -5,6 +5,7 @@ Everything runs on torch's device "meta". It has shapes and no numbers, so each 
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from stair.method.read import RowReadout
 from stair.method.rope import Rotary
 from stair.models.attention import NAME
 from stair.models.prefix import Prefix
+from stair.stages.training.student import last_hidden
 from tests.conftest import LAYERS, TOKENS
 from tests.engines.engine_cases import LAWS, random_bank, reflector, request
 from tests.flash_attention import flash_model, use_flash_attention
@@ -58,6 +60,24 @@ def test_a_prompt_in_chunks_and_a_step_behind_it(model: Any) -> None:
     batch._drawn = torch.zeros(2, dtype=torch.long, device=META)
     batch.rows[0].ids.append(0)  # type: ignore[union-attr]
     batch.decode()
+
+
+@each
+def test_a_read_with_permuted_values(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # it does not know this device
+    passes = Passes(model, Attachment(model, LAYERS, backend="naive"), 1, 64, META)
+    bank, specification = random_bank(11, 20, dtype=torch.bfloat16), ReadSpecification(permutation_seed=3)
+    result = passes.run([range(150)], [Read(bank, reflector(), (60, 150), specification)], keep=False)
+    assert result.receipts[0] is not None and result.receipts[0].controlled_tokens == 90
+
+
+@each
+def test_a_pass_of_training(model: Any, architecture: str) -> None:
+    ids = torch.zeros(1, 70, dtype=torch.long, device=META)
+    if architecture != "llama":  # it takes no masks by kind of layer
+        assert last_hidden(model, ids, 60).shape == (10, 32)
+    prefix = Prefix.empty(model).extended(range(40))
+    assert last_hidden(model, ids, 60, prefix.cache(1)).shape == (10, 32)
 
 
 @each
