@@ -27,6 +27,14 @@ def resolved_device(device: str) -> str:
     return device
 
 
+_NO_MEMORY = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Return whether an allocation failed: torch has a class for GPUs, and messages for CPUs and CUDA's libraries."""
+    return isinstance(error, torch.OutOfMemoryError) or any(message in str(error) for message in _NO_MEMORY)
+
+
 def device_for(device: str, attention: str) -> str:
     """Return `resolved_device(device)`. Raises ValueError when the attention needs a GPU or a package that is not there."""
     device = resolved_device(device)

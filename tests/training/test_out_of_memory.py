@@ -16,6 +16,7 @@ from tests.conftest import random_model
 from tests.training.training_cases import session, student_of, teacher_forcing, training
 
 NO_MEMORY = "CUDA out of memory. Tried to allocate 3.00 GiB.\nMore of it."
+LIBRARY = RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
 
 
 class SmallDevice:
@@ -44,6 +45,8 @@ class SmallDevice:
 
     def _fail(self) -> None:
         self.errors += 1
+        if self.place == "library":
+            raise LIBRARY
         raise torch.OutOfMemoryError(NO_MEMORY)
 
 
@@ -60,7 +63,7 @@ def trained(
     return record, parameters, device
 
 
-@pytest.mark.parametrize("place", ["forward", "backward"])
+@pytest.mark.parametrize("place", ["forward", "backward", "library"])
 @pytest.mark.parametrize("kind", ["stair", "lora_stair"])
 def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
     kind: str, place: str, renderer: Renderer, capsys: pytest.CaptureFixture[str]

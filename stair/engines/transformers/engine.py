@@ -21,7 +21,7 @@ from stair.engines.transformers.prefill import Prefill, Prefilled
 from stair.method import Attachment, Segment, load_adapter
 from stair.models.architecture import describe
 from stair.models.attention import configured
-from stair.models.device_and_dtype import DTYPES, device_for
+from stair.models.device_and_dtype import DTYPES, device_for, out_of_memory
 from stair.models.load import load_model
 
 
@@ -243,7 +243,7 @@ class TransformersEngine:
         If neither can shrink further, the one response that does not fit fails. Raises MemoryError for it if `failed` is not
         set, and for a reconstruction; other errors are raised again.
         """
-        if not _out_of_memory(error):
+        if not out_of_memory(error):
             raise error
         # The traceback holds the frames in which the memory was asked for, and so their tensors.
         error.__traceback__ = None
@@ -305,11 +305,3 @@ class TransformersEngine:
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-
-
-_NO_MEMORY = ("DefaultCPUAllocator: ", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
-
-
-def _out_of_memory(error: RuntimeError) -> bool:
-    """Whether an allocation failed: torch has an own class for GPUs, and messages for CPUs and CUDA's libraries."""
-    return isinstance(error, torch.OutOfMemoryError) or any(message in str(error) for message in _NO_MEMORY)

@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from stair.method import Bank, Segment, capture_length
 from stair.models.architecture import describe
 from stair.models.attention import needs_no_mask
+from stair.models.device_and_dtype import out_of_memory
 from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
@@ -104,12 +105,14 @@ class TeacherForcing:
         """Processes a session.
 
         T1 gives history and bank. T2 to T4 run on the student path; `supervise` is called with each one's objective while its
-        graph exists, and again if it raises torch.OutOfMemoryError. The bank grows by detached states of the student path.
+        graph exists, and again if it runs out of memory. The bank grows by detached states of the student path.
         Raises ValueError if the session does not fit the device's memory.
         """
         try:
             return self._run(turns, supervise)
-        except torch.OutOfMemoryError as error:
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
             lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
             raise ValueError(
                 f"a session whose responses have {lengths} tokens does not fit the device's memory, with all layers run again "
@@ -257,8 +260,8 @@ class _Session:
             try:
                 segment = attempt(recomputed)
                 break
-            except torch.OutOfMemoryError:
-                if recomputed == every or not torch.is_grad_enabled():
+            except RuntimeError as error:
+                if recomputed == every or not torch.is_grad_enabled() or not out_of_memory(error):
                     raise
             # Behind the handler: its exception holds the attempt's tensors.
             recomputed, forcing.recompute_from = every, tokens - known
