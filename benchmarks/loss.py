@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.records.interruption import end_with_parent
 
 LIMIT_GIB = 2.0
 

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.records.interruption import end_with_parent
 
 MOST_OF_WHOLE, MOST_PROBES = 1 / 5, 0.15
 LEAST_RATIO, MOST_RATIO = 0.75, 1.5

@@ -26,7 +26,7 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from benchmarks.figures import Bar, Figures
-from stair.cli.warm import end_with_parent
+from stair.records.interruption import end_with_parent
 from stair.stages.training.operations import utilisation
 
 LEAST_RATIO, MOST_RATIO = 0.9, 1.1

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from benchmarks.figures import Report
 from benchmarks.gpu.parts import Part
-from stair.cli.warm import end_with_parent
+from stair.records.interruption import end_with_parent
 
 ROOT = Path(__file__).parents[2]
 LEAST_SECONDS = 5.0

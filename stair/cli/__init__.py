@@ -4,12 +4,25 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """Runs a command in the run's warm process, or in this process without one."""
+    """Runs a command in the run's warm process, or in this process without one.
+
+    A command stopped by SIGTERM, SIGUSR1 or Ctrl-C exits with 75: run it again.
+    """
+    from stair.records.interruption import stoppable
+
+    with stoppable():
+        _main()
+
+
+def _main() -> None:
     import os
     import sys
 
     from stair.cli.environment import prepare_environment
+    from stair.records.interruption import end_with_driver
 
+    if sys.argv[1:2] == ["job"]:
+        end_with_driver()
     prepare_environment()
     # Everything but fetch runs with hub access off, so libraries look nothing up. The warm process has it off too.
     if sys.argv[1:2] != ["fetch"]:

@@ -1,22 +1,15 @@
-"""Helpers of commands: the run, thread counts, and the watch on the run's driver."""
+"""Helpers of commands: the run and thread counts."""
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import threading
-import time
 from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run, resolve
 from stair.config.root import project_root
-from stair.records.interruption import EXIT_AGAIN
-
-DRIVEN_BY = "STAIR_DRIVER"
-"""Environment: `host:process` of the command that drives the workflow on this machine."""
 
 
 def run_folder(run: Path) -> Path:
@@ -39,22 +32,3 @@ def set_threads(threads: int) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(threads)
-
-
-def watch_driver() -> None:
-    """Ends this process when the driver that started it is gone, so that a killed run leaves nothing behind.
-
-    Finished responses are in the work log; the next start resumes from it.
-    """
-    host, _, process = os.environ.get(DRIVEN_BY, "").partition(":")
-    if host != socket.gethostname() or not process.isdigit():
-        return
-    import psutil
-
-    def watch() -> None:
-        while True:
-            time.sleep(0.5)
-            if not psutil.pid_exists(int(process)):
-                os._exit(EXIT_AGAIN)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -61,34 +61,23 @@ def status(
     run: RunOption,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
-    """Show the state of a run's jobs: running and pending ones, those to come, and failures with the end of their log.
+    """Show the outputs of each stage, the jobs that run, those that were stopped, and failures with the end of their log.
 
-    A dry run of Snakemake lists the jobs, which takes some seconds. Reads work/progress, work/jobs.jsonl and, where jobs
-    were submitted to Slurm, its queue. Changes nothing. The jobs may run on other machines.
+    Reads outputs, progress files and logs. Changes nothing. The jobs may run on other machines. `snakemake -n` lists the
+    jobs that would run.
     """
     import json
     import sys
 
-    from stair.pipeline.slurm_queue import Queue, slurm_queue
-    from stair.pipeline.status import all_and_left, as_json, failure_lines, job_states, table, totals, uses_slurm
-    from stair.records.slurm import SlurmError
+    from stair.pipeline.status import as_json, status_view
 
     settings, paths = open_run(run)
-    queue: Queue = {}
-    fault = None
-    if uses_slurm(paths):
-        try:
-            queue = slurm_queue(ended=True, seconds=10.0)
-        except SlurmError as error:
-            fault = f"Slurm's queue is unknown: {error}"
-            print(f"warning: {fault}", file=sys.stderr)
-    jobs = job_states(paths, *all_and_left(settings, paths), queue=queue)
     if json_:
-        print(json.dumps(as_json(jobs) | {"queue_error": fault}, indent=2))
+        print(json.dumps(as_json(settings, paths), indent=2))
         return
     from rich.console import Console
 
-    console = Console()
-    console.print(table(jobs))
-    for line in (totals(jobs), *failure_lines(jobs)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    width = None if sys.stdout.isatty() else 120
+    console = Console(markup=False, highlight=False, soft_wrap=True, width=width)
+    for part in status_view(settings, paths):
+        console.print(part)

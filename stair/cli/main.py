@@ -9,11 +9,8 @@ import traceback
 import typer
 
 from stair.cli import inspection, job, results, start, upkeep
-from stair.cli.context import watch_driver
 from stair.cli.environment import print_every_sign
 from stair.records.files import MAKE_ROOM, is_full
-from stair.records.interruption import EXIT_AGAIN, Interrupted, listen
-from stair.records.slurm import requeue_own_job
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,21 +27,12 @@ for group in (start, inspection, results, upkeep, job):
 
 
 def main() -> None:
-    """Runs a command. A user's error is one line on stderr and exit code 2; a failed assertion is a traceback and 1.
-
-    A command stopped by SIGTERM, SIGUSR1 or Ctrl-C exits with 75: run it again.
-    """
-    watch_driver()
+    """Runs a command. A user's error is one line on stderr and exit code 2; a failed assertion is a traceback and 1."""
     print_every_sign()
     try:
-        listen()
         if sys.argv[1:2] != ["job"]:  # the workflow's call, which needs no command for people
             job.add_job_commands()
         app(standalone_mode=True, prog_name="stair")
-    except Interrupted as stop:
-        print(f"stair: {stop}", file=sys.stderr, flush=True)
-        requeue_own_job()
-        raise SystemExit(EXIT_AGAIN) from None
     except Exception as error:
         full = is_full(error)  # libraries in Rust report a full disk by an exception of their own
         if not full and not isinstance(error, ValueError | OSError | FloatingPointError | MemoryError):

@@ -1,46 +1,34 @@
-"""`stair reproduce`: drives Snakemake, removes stale locks, shows the main table."""
+"""`stair reproduce`: runs Snakemake, compares the outputs with their manifests, shows the main table."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import psutil
 import yaml
 
-from stair.cli.context import DRIVEN_BY
-from stair.cli.warm import SOCKET, end_with_parent, warm_process
+from stair.cli.warm import warm_process
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
-from stair.config.site import read_site
-from stair.pipeline.cluster import Cluster, check_names, profile_folder, runs_on_slurm
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.jobs import STAGES
-from stair.pipeline.resources import check_fits
 from stair.pipeline.restore import made_first
-from stair.pipeline.run import Run
+from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
 from stair.records.files import remove_leftovers
 from stair.records.gpus import visible_gpus
-from stair.records.interruption import Interrupted
-from stair.records.slurm import SlurmError
+from stair.records.interruption import end_with_parent
 from stair.records.start_command import config_words, setting_options
-
-_LOOK_SECONDS = 0.2
-_IDLE_SECONDS = 20.0
-"""How long Snakemake may run after its last job has ended when it was asked to stop."""
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -78,31 +66,25 @@ def reproduce(
     profile: str | None = None,
     settings: list[str],
 ) -> None:
-    """Runs the workflow to a target.
+    """Runs the workflow to a target, compares the outputs of a whole run with their manifests, and shows the main table.
 
     Raises:
-        ConfigError: the configuration, profile or site cannot be used, another process drives this run, a signal has
-            ended Snakemake, or an output was changed after it was made.
+        ConfigError: the configuration or profile cannot be used, another process drives this run, a signal has ended
+            Snakemake, or an output was changed after it was made.
+        SystemExit: a job failed, or a stop was requested.
     """
     root = project_root()
     overrides = parse_settings(settings) | {"run": run}
     config = resolve(root, overrides)
     paths = RunPaths.of(config)
     check_inputs(config, paths)
-    program, goal, command = ["snakemake", "--snakefile", str(root / "Snakefile")], _target(target, paths), []
-    cluster = None
+    goal, options, on_slurm = _target(target, paths), list[str](), False
     if profile is not None:
         folder = profile_folder(root, profile)
-        command += ["--profile", str(folder)]
-        if runs_on_slurm(folder):
-            cluster = _cluster(root, Run(config, paths), overrides, target, cores)
-            command += cluster.arguments
+        options += ["--profile", str(folder)]
+        on_slurm = runs_on_slurm(folder)
     if cores is not None:
-        command += ["--cores", cores]
-    # Last, because these take any number of values.
-    tail = ["--config", *config_words(overrides)]
-    if cluster is None and (gpus := len(visible_gpus())):
-        tail = ["--resources", f"gpu={gpus}", *tail]  # no more jobs at a time than have a GPU
+        options += ["--cores", cores]
     if config.expensive and not go:
         whole = target == "all"
         more = " ".join(["", shlex.quote(run), *setting_options(parse_settings(settings))])
@@ -113,16 +95,21 @@ def reproduce(
         return
     check_environments(config, paths)
     check_writable(paths)
-    # A driver has the lock before it submits: if no driver lives after this list, nobody waits for the jobs in it.
-    left = cluster.jobs() if cluster is not None else []
     unlock(paths)
-    if cluster is not None:
-        check_names(cluster.site)
-        cluster.end_jobs_of_killed_driver(left)
+    if on_slurm:
+        end_earlier_jobs(job_prefix(paths))
+        options += ["--slurm-jobname-prefix", job_prefix(paths)]
+    elif gpus := len(visible_gpus()):
+        options += ["--resources", f"gpu={gpus}"]  # no more jobs at a time than have a GPU
     remove_leftovers(paths.folder)
+    # Last, because --config takes any number of values.
+    program, tail = (
+        ["snakemake", "--snakefile", str(root / "Snakefile")],
+        [*options, "--config", *config_words(overrides)],
+    )
     if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
-        _run_to_the_end([*program, *first, *command, *tail], cluster)
-    _run_to_the_end([*program, goal, *command, *tail], cluster)
+        _snakemake([*program, *first, *tail], warm=not on_slurm)
+    _snakemake([*program, goal, *tail], warm=not on_slurm)
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
@@ -137,26 +124,6 @@ def _target(target: str, paths: RunPaths) -> str:
     if "/" in target:
         return target
     raise ConfigError(f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)")
-
-
-def _cluster(root: Path, run: Run, overrides: dict[str, Any], target: str, cores: str | None) -> Cluster:
-    """The site's cluster, on which every job of the run fits."""
-    if cores is not None:
-        raise ConfigError(
-            "--cores limits jobs on this machine; with --profile slurm, `jobs` in the profile limits them"
-        )
-    site = read_site(root)
-    jobs = list_jobs(root, overrides, targets=(_target(target, run.paths),))
-    check_fits(run, site, jobs)
-    return Cluster(site, run.paths)
-
-
-def _run_to_the_end(command: list[str], cluster: Cluster | None) -> None:
-    code = _snakemake(command, cluster)
-    if code < 0:
-        raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
-    if code:
-        raise SystemExit(code)
 
 
 def _check_finished(config: Config, paths: RunPaths) -> None:
@@ -179,76 +146,30 @@ def _explain(config: Config, jobs: Sequence[ListedJob], plan: str, start: str) -
     )
 
 
-def _snakemake(command: list[str], cluster: Cluster | None = None) -> int:
-    """Runs Snakemake as a child that ends with this process. Jobs of a cluster outlive it.
+def _snakemake(command: list[str], *, warm: bool) -> None:
+    """Runs Snakemake as a child, which ends with this process; its jobs on this machine end with it.
 
     Raises:
-        Interrupted: SIGTERM, SIGUSR1 or Ctrl-C came; every job has flushed its finished work.
+        SystemExit: a job failed; or SIGTERM, SIGUSR1 or Ctrl-C came, and every job has flushed its finished work.
+        ConfigError: another signal has ended it.
     """
-    environment = dict(os.environ)
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', '')}"
-    if cluster is None:
-        environment[DRIVEN_BY] = f"{socket.gethostname()}:{os.getpid()}"
-    else:  # sbatch gives this environment to the jobs
-        for name in (DRIVEN_BY, SOCKET):
-            environment.pop(name, None)
-    with warm_process(environment) if cluster is None else nullcontext():
-        # In a session of its own: a terminal's Ctrl-C reaches this process alone, which ends the others in good order.
-        child = subprocess.Popen(command, env=environment, preexec_fn=_begin_child, start_new_session=True)
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    with warm_process(environment) if warm else nullcontext():
+        # In a session of its own: a terminal's Ctrl-C reaches this process alone.
+        child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent, start_new_session=True)
         try:
-            return child.wait()
-        except Interrupted:
+            code = child.wait()
+        except SystemExit:
             print("stair: stopping: jobs flush their finished work; a second signal ends them at once", file=sys.stderr)
-            if cluster is not None:
-                try:
-                    cluster.cancel()
-                except SlurmError as error:  # this process ends all the same
-                    print(f"stair: the run's jobs were not cancelled: {error}", file=sys.stderr)
-            _stop(child)
-            if cluster is not None:  # what Snakemake submitted meanwhile
-                with suppress(SlurmError):
-                    cluster.cancel()
+            os.killpg(
+                child.pid, signal.SIGINT
+            )  # Snakemake, which cancels the jobs of a cluster, and those of this machine
+            child.wait()
             raise
-
-
-def _begin_child() -> None:
-    """In the child: it dies with its parent, and Slurm's warning, which it does not know, does not kill it."""
-    end_with_parent()
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """Has Snakemake start no more jobs, asks those that run to stop, and waits until all have ended."""
-    child.send_signal(signal.SIGTERM)
-    signalled: set[int] = set()
-    idle = 0.0
-    while child.poll() is None:
-        jobs = [process for process in _descendants(child.pid) if _is_job(process)]
-        for job in jobs:
-            if job.pid not in signalled:
-                signalled.add(job.pid)
-                with suppress(psutil.Error):
-                    job.terminate()
-        # Its own handling of the signal takes a lock that it may hold.
-        idle = 0.0 if jobs else idle + _LOOK_SECONDS
-        if idle > _IDLE_SECONDS:
-            child.kill()
-        time.sleep(_LOOK_SECONDS)
-
-
-def _descendants(process: int) -> list[psutil.Process]:
-    try:
-        return psutil.Process(process).children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-def _is_job(process: psutil.Process) -> bool:
-    """Whether a process is a `stair` command: the workers and servers that a command starts are its own affair."""
-    try:
-        return any(Path(word).name == "stair" for word in process.cmdline()[:3])
-    except psutil.Error:
-        return False
+    if code < 0:
+        raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
+    if code:
+        raise SystemExit(code)
 
 
 def _show(config: Config, paths: RunPaths) -> None:

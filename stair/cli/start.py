@@ -19,14 +19,13 @@ def reproduce(
     target: Annotated[str, typer.Option(help="A stage, or all.")] = "all",
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
     profile: Annotated[
-        str | None, typer.Option(help="Where jobs run: a folder of profiles/ (slurm), or the path of one.")
+        str | None, typer.Option(help="Where jobs run: a folder of profiles/, or the path of one.")
     ] = None,
     set_: SettingsOption = None,
 ) -> None:
     """Run or resume the workflow and show the main table.
 
-    Keeps all finished work of an interrupted run. Reads config.yaml and the run's overlay, and site.yaml with a profile
-    for a cluster. Writes results/RUN.
+    Keeps all finished work of an interrupted run. Reads config.yaml and the run's overlay. Writes results/RUN.
     """
     from stair.cli.reproduce import reproduce as start
 
@@ -73,8 +72,8 @@ def plan(
 ) -> None:
     """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
 
-    A dry run of Snakemake lists the jobs. Reads config.yaml, the run's overlay, site.yaml where there is one, and, with
-    --calibrate, the timings and provenance.json of a finished run. Writes nothing.
+    A dry run of Snakemake lists the jobs. Reads config.yaml, the run's overlay, and with --calibrate the timings and
+    provenance.json of a finished run. Writes nothing.
     """
     from concurrent.futures import ThreadPoolExecutor
 
@@ -83,7 +82,6 @@ def plan(
     from stair.config.paths import RunPaths
     from stair.config.resolve import resolve
     from stair.config.root import project_root
-    from stair.config.site import read_site, site_file
     from stair.pipeline.job_list import list_jobs
     from stair.pipeline.planning.calibration import calibrate as learn
     from stair.records.start_command import started_with
@@ -92,7 +90,6 @@ def plan(
     resolved, learned = resolve(root, overrides), None
     if calibrate is not None:
         learned = learn(calibrate, list_jobs(root, started_with(*open_run(calibrate)), fresh=True))
-    site = read_site(root) if site_file(root).is_file() else None
     with ThreadPoolExecutor(1) as pool:
         # Snakemake lists the jobs in a process of its own. The claims' modules and numbers take as long.
         listing = pool.submit(list_jobs, root, overrides, fresh=True)
@@ -102,5 +99,5 @@ def plan(
 
         claims = decidable(Run(resolved, RunPaths.of(resolved)))
         jobs = listing.result()
-    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus, site=site)
+    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus)
     print("\n".join([*cost_lines(planned), "", claims_text(claims)]))

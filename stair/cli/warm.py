@@ -2,10 +2,9 @@
 
 Importing torch and Transformers takes four seconds, longer than most jobs of the tiny run. `stair reproduce` starts this
 process and passes its socket in the environment. A command that finds the socket sends its arguments, environment and open
-files, waits, and passes signals on. Without the socket, the command runs by itself, with the same result. `STAIR_WARM=0`
-switches the process off. It needs Linux, which kills a process with its parent.
-
-CUDA does not survive a fork. If an import has started CUDA, the process ends.
+files, and waits; its job dies with it. Without the socket, the command runs by itself, with the same result. There is none
+where a GPU is visible, because CUDA does not survive a fork, nor with `STAIR_WARM=0`. It needs Linux, which kills a process
+with its parent.
 
 Every `stair` command imports this module, so its head imports little.
 """
@@ -14,17 +13,15 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
 from typing import Any
 
-from stair.records.interruption import SIGNALS
+from stair.records.interruption import end_with_parent
 
-SOCKET = "STAIR_WARM"
+SOCKET = "STAIR_WARM_SOCKET"
 """Environment: the path of the socket."""
 
 MODULES = (
@@ -45,24 +42,16 @@ MODULES = (
 )
 """The modules that jobs import when they work, besides those of their functions."""
 
-_WITH_DELTA_NET = ("stair.tiny.backbone_training", "transformers.models.qwen3_5.modeling_qwen3_5")
-"""Modules that import the GPU kernels of Gated DeltaNet where these are installed; this import starts CUDA."""
-
-
-def end_with_parent() -> None:
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # 1 is PR_SET_PDEATHSIG
-
 
 # ---------------------------------------------------------------- the driver of a run
 
 
 @contextmanager
 def warm_process(environment: dict[str, str]) -> Iterator[None]:
-    """Runs a warm process for the commands that start with this environment, unless the environment has STAIR_WARM."""
-    if SOCKET in environment or sys.platform != "linux":
+    """Runs a warm process for the commands that start with this environment, unless it has one or `STAIR_WARM=0`."""
+    from stair.records.gpus import visible_gpus
+
+    if sys.platform != "linux" or SOCKET in environment or environment.get("STAIR_WARM") == "0" or visible_gpus():
         yield
         return
     import subprocess
@@ -74,7 +63,7 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
         process = subprocess.Popen(
             [sys.executable, "-m", "stair.cli.warm", path],
             env=environment,
-            start_new_session=True,  # a terminal's Ctrl-C reaches the jobs through their commands alone
+            start_new_session=True,  # a terminal's Ctrl-C reaches the commands, whose jobs die with them
             preexec_fn=end_with_parent,
         )
         try:
@@ -94,8 +83,6 @@ def run_in_warm_process() -> int | None:
     """Runs this command in a fork of the warm process. Returns its exit code, or None without a warm process."""
     if not (path := os.environ.get(SOCKET)):
         return None
-    # A stop request waits until the job is known, or until this process runs the command and listens.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     request = {"argv": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ)}
     with socket.socket(socket.AF_UNIX) as connection:
         try:
@@ -103,18 +90,14 @@ def run_in_warm_process() -> int | None:
             socket.send_fds(connection, [b" "], [0, 1, 2])
             connection.sendall(json.dumps(request).encode() + b"\n")
             answers = connection.makefile()
-            job = int(answers.readline())
-        except (OSError, ValueError):  # the process has ended, or is switched off
+            begun = answers.readline()
+        except OSError:
+            begun = ""
+        if not begun:  # the process has ended
             return None
-
-        def pass_on(number: int, _: FrameType | None) -> None:
-            with suppress(ProcessLookupError):
-                os.kill(job, number)
-
-        for number in SIGNALS:
-            signal.signal(number, pass_on)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        code = answers.readline()
+        code = ""
+        with suppress(OSError):
+            code = answers.readline()
     if not code:
         print("stair: error: the process of this job has ended; run the workflow again to resume", file=sys.stderr)
     return int(code or 1)
@@ -136,18 +119,15 @@ def _handle(connection: socket.socket, server: int) -> None:
         _end_with(handler)
         connection.close()
         _work(request, files)
-    connection.sendall(b"%d\n" % job)
-    ended = threading.Event()
+
+    connection.sendall(b"begun\n")
 
     def watch() -> None:
         with suppress(OSError):
             connection.recv(1)  # the command sends nothing more, so this is its end
-        if not ended.is_set():
-            os.kill(job, signal.SIGKILL)
+        os._exit(1)  # the job dies with this process
 
     threading.Thread(target=watch, daemon=True).start()
-    os.waitid(os.P_PID, job, os.WEXITED | os.WNOWAIT)  # the job's number stays its own until `ended` is set
-    ended.set()
     code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
     connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
 
@@ -176,8 +156,6 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
         code = 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except KeyboardInterrupt:
-        code = 130
     except BaseException:
         traceback.print_exc()
     finally:
@@ -186,16 +164,6 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
             with suppress(OSError, ValueError):
                 stream.flush()
         os._exit(code)
-
-
-def _forks_have_cuda() -> bool:
-    """Whether a forked process could use CUDA; only such a process can find out."""
-    import torch
-
-    child = os.fork()
-    if child == 0:
-        os._exit(int(torch.cuda._is_in_bad_fork()))
-    return os.waitpid(child, 0)[1] == 0
 
 
 def _serve(path: str) -> None:
@@ -207,7 +175,6 @@ def _serve(path: str) -> None:
 
     from stair.cli.context import set_threads
     from stair.cli.environment import print_every_sign
-    from stair.models import delta_kernels
     from stair.pipeline.jobs import JOBS
 
     print_every_sign()
@@ -223,23 +190,16 @@ def _serve(path: str) -> None:
         def handle_error(self, request: Any, client_address: Any) -> None:
             pass
 
-    # The driver kills this process. Stop requests to a job wait until its command listens.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     server = Server(path, socketserver.BaseRequestHandler)
     set_threads(1)
     # Python 3.12 and later warn of each fork beside a thread. The one here is that of Arrow's allocator, which survives forks.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    # Transformers counts the GPUs when it is imported. NVML counts them without starting CUDA.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    left_out = _WITH_DELTA_NET if delta_kernels.installed() else ()
     gc.disable()
     for module in dict.fromkeys((*MODULES, *(row.run.partition(":")[0] for row in JOBS.values()))):
-        if module not in left_out:
-            importlib.import_module(module)
+        importlib.import_module(module)
     gc.enable()
-    if _forks_have_cuda():
-        gc.freeze()  # a collection in a job would copy the memory that all jobs share
-        server.serve_forever()
+    gc.freeze()  # a collection in a job would copy the memory that all jobs share
+    server.serve_forever()
 
 
 if __name__ == "__main__":

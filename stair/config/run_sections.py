@@ -55,7 +55,6 @@ class RunSections(Strict):
     claims: ClaimBounds = Field(default_factory=ClaimBounds)
     transformers: TransformersEngine
     sglang: SGLangEngine = Field(default_factory=SGLangEngine)
-    expected_seconds: dict[str, float] = Field(default_factory=dict)
 
     def shared_t1(self) -> Self:
         """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.

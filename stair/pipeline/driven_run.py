@@ -17,14 +17,12 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.persistence import MetadataRecord
 
+from stair.config.model import Config
 from stair.config.paths import RUN, START, RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve
-from stair.config.site import Site, read_site
 from stair.pipeline.driver import is_driven, record_driver
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
 from stair.pipeline.outputs import snakemake_records
-from stair.pipeline.resources import request
-from stair.pipeline.run import Run
 from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
 from stair.records.start_command import record_start
 
@@ -36,21 +34,13 @@ class SettingsError(WorkflowError):
 
 
 @dataclass(frozen=True, eq=False)
-class DrivenRun(Run):
+class DrivenRun:
     """The run that this process drives."""
 
-    workflow: Any = None
+    config: Config
+    paths: RunPaths
+    workflow: Any
     overrides: Mapping[str, Any] = field(default_factory=dict)
-    _requests: dict[tuple[Any, ...], dict[str, int | str | None]] = field(default_factory=dict, init=False, repr=False)
-
-    @cached_property
-    def site(self) -> Site | None:
-        """The site that runs the jobs; None where this machine does. Known after Snakemake has read the rules."""
-        return None if self.workflow.local_exec else read_site(Path(self.workflow.basedir))
-
-    def retries(self, rule: str) -> int:
-        """How often Snakemake tries a failed job of a rule again: as the rule says, else as the profile does."""
-        return int(self.workflow.get_rule(rule).restart_times)
 
     @cached_property
     def workdir(self) -> Path:
@@ -67,13 +57,6 @@ class DrivenRun(Run):
             _show_files(run, Path(folder.name))
         return Path(folder.name)
 
-    def request(self, rule: str, wildcards: Any, attempt: int) -> dict[str, int | str | None]:
-        """The resources of a job, by name. Snakemake requests each of them."""
-        job = (rule, *wildcards, attempt)
-        if job not in self._requests:
-            self._requests[job] = request(self, rule, dict(wildcards.items()), attempt=attempt, site=self.site)
-        return self._requests[job]
-
     def begin(self) -> None:
         """Records the driver, and writes the resolved configuration if it has changed.
 
@@ -81,14 +64,6 @@ class DrivenRun(Run):
             SettingsError: the run's folder cannot be written.
         """
         try:
-            if self.site is None:
-                # With a limit, every finished job starts one more timer that wakes the scheduler each second. In the tiny run,
-                # that kept a quarter of a processor busy. Jobs of this machine need no limit.
-                self.workflow.scheduler.job_rate_limiter = None
-            else:
-                from stair.pipeline.slurm_workarounds import apply_workarounds  # the executor's package takes a while
-
-                apply_workarounds()
             record_driver(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
             record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
@@ -137,10 +112,6 @@ def _remove_damaged_records(folder: Path, *, dry: bool) -> None:
             print(f"stair: removed {damage}", file=sys.stderr)
 
 
-current: DrivenRun | None = None
-"""The last run that this process opened, for the display."""
-
-
 def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
@@ -149,7 +120,6 @@ def open_run(workflow: Any) -> DrivenRun:
     Raises:
         SettingsError: one line that names the key, file or column.
     """
-    global current
     # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.environ.setdefault(START, workflow.workdir_init)  # the jobs work in the run's folder
@@ -167,5 +137,4 @@ def open_run(workflow: Any) -> DrivenRun:
                 _remove_damaged_records(paths.folder, dry=workflow.output_settings.dryrun)
     except ConfigError as error:
         raise SettingsError(str(error)) from None
-    current = DrivenRun(config, paths, workflow=workflow, overrides=overrides)
-    return current
+    return DrivenRun(config, paths, workflow=workflow, overrides=overrides)

@@ -21,21 +21,11 @@ class Driver(NamedTuple):
     process: int
 
 
-_recorded = False
-
-
 def record_driver(paths: RunPaths) -> None:
     """Records this process, which has Snakemake's lock, until it ends."""
-    global _recorded
     path = paths.driver.absolute()
     write_text(path, f"{socket.gethostname()}:{os.getpid()}\n")
     atexit.register(path.unlink, missing_ok=True)
-    _recorded = True
-
-
-def drives() -> bool:
-    """Whether this process drives a run."""
-    return _recorded
 
 
 def is_driven(paths: RunPaths) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -84,6 +85,23 @@ def list_jobs(
             raise ConfigError(_message(done.stderr))
         lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
     return _in_order([ListedJob(**json.loads(line)) for line in lines])
+
+
+def list_job(record: Any) -> None:
+    """Writes a job of a dry run to the file of `list_jobs`, from an event of Snakemake's logger, and prints errors."""
+    if getattr(record, "shellcmd", None) is not None:
+        job = {
+            "rule": record.rule_name,
+            "wildcards": dict(record.wildcards or {}),
+            "inputs": [str(file) for file in record.input or ()],
+            "outputs": [str(file) for file in record.output or ()],
+            "log": [str(file) for file in record.log or ()],
+            "reason": record.reason,
+        }
+        with open(os.environ[JOB_LIST], "a", encoding="utf-8") as file:
+            file.write(json.dumps(job) + "\n")
+    elif record.levelno >= logging.ERROR:
+        print(record.getMessage(), file=sys.stderr)
 
 
 def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:

@@ -193,3 +193,10 @@ def gpus_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> int:
         return 0
     workers = config.training.workers if job.stage == "training" else 1
     return workers * config.gpus_for(job.engine(config, **names_of(rule, wildcards)))
+
+
+def job_name(rule: str, wildcards: Mapping[str, str]) -> str:
+    """A job's name: that of its progress file, or its rule with its wildcards."""
+    if rule in JOBS and JOBS[rule].progress:
+        return JOBS[rule].progress.format(**wildcards)
+    return "/".join((rule, *(value for key, value in wildcards.items() if key != "suffix")))

@@ -1,92 +1,69 @@
 """Stop requests: SIGTERM, Ctrl-C, and SIGUSR1 (Slurm's warning before a time limit) end a command with "run me again".
 
-A command can stop anywhere: its finished work is on disk, and its files are written atomically. Work with long units, such as
-the updates of a training, defers the stop to its own safe points. A second signal ends the process at once.
+A command can stop anywhere: every finished response, batch and update is durable, and files are written atomically.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
+import subprocess
 import sys
-import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 EXIT_AGAIN = 75
 """The exit code for "run me again": EX_TEMPFAIL of sysexits.h."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
 
 
-class Interrupted(BaseException):
-    """A signal stopped the command; the message names the signal and the kept work."""
+class Stopped(SystemExit):
+    """A stop request, raised wherever the main thread is."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(EXIT_AGAIN)
+        self.signal = signal.Signals(number)
 
 
-_received: int | None = None
-_deferring = 0
-
-
-def listen() -> None:
-    """Installs the signal handlers and unblocks pending signals; main thread only. Raises Interrupted for a pending one."""
-    global _received, _deferring
-    _received, _deferring = None, 0
-    if threading.current_thread() is threading.main_thread():
-        for number in SIGNALS:
-            signal.signal(number, _handle)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
-def _handle(number: int, _: FrameType | None) -> None:
-    global _received
-    if _received is not None:
-        os._exit(EXIT_AGAIN)
-    _received = number
-    if _deferring:
-        name = signal.Signals(number).name
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            print(
-                f"stair: {name}: stopping at the next safe point; once more ends at once", file=sys.stderr, flush=True
-            )
-        return
-    check()
-
-
-def stop_requested() -> bool:
-    """Whether a signal has requested a stop."""
-    return _received is not None
-
-
-def time_limit_nears() -> bool:
-    """Whether the signal is Slurm's warning before a time limit."""
-    return _received == signal.SIGUSR1
-
-
-def check(kept: str = "what was finished is kept") -> None:
-    """Raises Interrupted if a signal has requested a stop; `kept` is the message's text on the work so far."""
-    if _received is not None:
-        raise Interrupted(f"stopped by {signal.Signals(_received).name}; {kept}; run the same command again to resume")
-
-
-@contextlib.contextmanager
-def deferred() -> Iterator[None]:
-    """Defers stop requests: the work inside calls `check` at its safe points. Ctrl-C is deferred without `listen`, too.
-
-    Raises:
-        Interrupted: at the end of the block, if a signal was received and the work finished.
-    """
-    global _deferring
-    keyboard: Any = None
-    if not _deferring and threading.current_thread() is threading.main_thread():
-        keyboard = signal.signal(signal.SIGINT, _handle)
-    _deferring += 1
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Within it, a stop request raises Stopped, whose line is printed at the end. A second request ends the process at once."""
+    for number in _SIGNALS:
+        signal.signal(number, _stop)
     try:
         yield
-    finally:
-        _deferring -= 1
-        if keyboard is not None:
-            signal.signal(signal.SIGINT, keyboard)
-    if not _deferring:
-        check()
+    except Stopped as stop:
+        said = f"stair: stopped by {stop.signal.name}; what was finished is kept; run the same command again to resume"
+        print(said, file=sys.stderr, flush=True)
+        progress = sys.modules.get("stair.records.progress")
+        if stop.signal == signal.SIGUSR1 and "SLURM_JOB_ID" in os.environ and progress and progress.finished_units():
+            # The job keeps its number, so the driver waits for it and counts no failure. One without progress fails.
+            subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=False)
+        raise
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    for each in _SIGNALS:
+        signal.signal(each, lambda *_: os._exit(EXIT_AGAIN))
+    raise Stopped(number)
+
+
+PARENT = "STAIR_PARENT"
+"""Environment: the process that has started the job's shell."""
+
+
+def end_with_driver() -> None:
+    """Stops this job when the Snakemake that has started it ends, so that a killed run leaves nothing behind."""
+    end_with_parent(signal.SIGTERM)
+    if os.environ.pop(PARENT, str(os.getppid())) != str(os.getppid()):  # it had ended before
+        raise SystemExit(EXIT_AGAIN)
+
+
+def end_with_parent(number: signal.Signals = signal.SIGKILL) -> None:
+    """Has the system send this process a signal when the thread that has started it ends. Linux only."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, number)  # 1 is PR_SET_PDEATHSIG

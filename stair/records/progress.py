@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import time
 from collections.abc import Mapping
@@ -125,6 +126,7 @@ class Progress:
             earlier_attempts=self._earlier_attempts,
             earlier_seconds=round(self._earlier_seconds, 1),
             updated=time.time(),
+            host=socket.gethostname(),
             process=os.getpid(),
         )
         write_text(self.path, json.dumps(asdict(content)))
@@ -151,6 +153,7 @@ class ProgressFile:
     earlier_seconds: float
     """Those of the earlier attempts, each until its last report."""
     updated: float
+    host: str
     process: int
 
     @property

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from stair.engines.base import Engine
-from stair.records.interruption import Interrupted
 from stair.records.log_with_reuse import LogWithReuse
 from stair.records.progress import Progress
 from stair.records.shards import SEAL_AGAIN, Shard, remove_markers, write_marker
@@ -41,7 +40,6 @@ def run_shard(
 
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
-        Interrupted: a signal has requested a stop; finished responses are in the log.
     """
     log = LogWithReuse(_read_log(work), reuse or {})
     done, unfinished, responses, first = finished(chains(False), log)
@@ -57,9 +55,6 @@ def run_shard(
                     run_chains(chains(True), load(), log, writer, counted, failed)
                 except ResponsesFailed as cause:
                     raise failures.cut_short(cause, failed, counted.job, missing, list_of_failed) from cause.__cause__
-                except Interrupted as stop:
-                    kept = f"{counted.done} of {responses} responses are in the log"
-                    raise Interrupted(f"{counted.job} ({kept}): {stop}") from None
     for run, count in log.reused.items():
         print(f"{count} records copied from the run '{run}'")
     if failed:

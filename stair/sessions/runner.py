@@ -10,7 +10,6 @@ from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Request
-from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLogWriter
 from stair.sessions.chain import Chain, Step
@@ -47,30 +46,27 @@ def run_chains(
 
     Raises:
         ResponsesFailed: too many responses in a row could not be generated, or the engine failed with several running.
-        Interrupted: a signal has requested a stop. However the call ends, finished responses are kept, running ones are not.
+    However the call ends, finished responses are kept, running ones are not.
     """
     running = _Running(engine, log, writer, failures)
     engine.watch, engine.failed = _Watch(progress), running.fail
-    # A stop waits until the watch or the loop looks for it: in between a response could be in nobody's hands.
-    with interruption.deferred():
-        try:
-            for completion in engine.run(running.first_requests(chains)):
-                record = running.save(completion)
-                progress.advance()
-                failures.answered()
-                waiting = running.append(completion.key, record)
-                interruption.check()
-                for request in running.advance(waiting):
-                    engine.submit(request)
-        except BaseException as error:
-            with suppress(OSError):  # the log itself may be what failed
-                for completion in engine.ended():
-                    running.save(completion)
-            # A full disk has an error number, and no response caused it; a failed device or server has none.
-            if isinstance(error, RuntimeError) or (isinstance(error, OSError) and error.errno is None):
-                failures.blame(running.under_way(), error)
-            else:
-                raise
+    try:
+        for completion in engine.run(running.first_requests(chains)):
+            record = running.save(completion)
+            progress.advance()
+            failures.answered()
+            waiting = running.append(completion.key, record)
+            for request in running.advance(waiting):
+                engine.submit(request)
+    except BaseException as error:
+        with suppress(OSError):  # the log itself may be what failed
+            for completion in engine.ended():
+                running.save(completion)
+        # A full disk has an error number, and no response caused it; a failed device or server has none.
+        if isinstance(error, RuntimeError) or (isinstance(error, OSError) and error.errno is None):
+            failures.blame(running.under_way(), error)
+        else:
+            raise
 
 
 class _Running:
@@ -175,7 +171,7 @@ class _Running:
 
 
 class _Watch:
-    """An engine's `watch`: reports its speed as progress, and checks for a stop request."""
+    """An engine's `watch`: reports its speed as progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -183,7 +179,6 @@ class _Watch:
         """When the first response was seen running, and the tokens drawn by then: loading does not count in the speed."""
 
     def __call__(self, running: int, drawn: int) -> None:
-        interruption.check()
         now = time.monotonic()
         if running and self._begun is None:
             self._begun = (now, drawn)

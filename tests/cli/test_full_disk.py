@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from stair.cli.main import main
-from stair.pipeline import job_logs
 from stair.records.files import MAKE_ROOM
 
 
@@ -27,7 +26,7 @@ def test_a_full_disk_is_one_line_with_one_remedy(
     def full() -> None:
         raise error
 
-    monkeypatch.setattr("stair.cli.main.listen", full)
+    monkeypatch.setattr("stair.cli.main.job.add_job_commands", full)
     monkeypatch.setattr(sys, "argv", ["stair", "config"])
     with pytest.raises(SystemExit) as end:
         main()
@@ -41,18 +40,9 @@ def test_other_faults_of_the_code_stay_tracebacks(monkeypatch: pytest.MonkeyPatc
     def broken() -> None:
         raise KeyError("name")
 
-    monkeypatch.setattr("stair.cli.main.listen", broken)
+    monkeypatch.setattr("stair.cli.main.job.add_job_commands", broken)
     with pytest.raises(KeyError):
         main()
-
-
-def test_a_failed_job_on_a_nearly_full_disk_names_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = tmp_path / "job.log"
-    monkeypatch.setattr(job_logs, "_LITTLE_BYTES", 0)
-    assert job_logs.full_disk(log) == ""
-    monkeypatch.setattr(job_logs, "_LITTLE_BYTES", float("inf"))
-    assert job_logs.full_disk(log) == f"the disk of {tmp_path} is full or nearly full: {MAKE_ROOM}"
-    assert job_logs.full_disk(tmp_path / "absent" / "job.log") == ""
 
 
 WRITE = """

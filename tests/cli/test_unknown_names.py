@@ -24,7 +24,6 @@ PLACE = ("--model", "qwen3.5-4b", "--benchmark")
 
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """The one line with which a command ends."""
-    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
     monkeypatch.setattr(job_inputs, "list_jobs", listed_once)
     monkeypatch.setattr(sys, "argv", ["stair", *words])
     with pytest.raises(SystemExit) as end:

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from stair.cli.warm import SOCKET, warm_process
+from stair.cli.warm import warm_process
 from stair.records.interruption import EXIT_AGAIN
 from tests.workflow.conftest import BIN, environment
 
@@ -97,7 +97,7 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
     until(lambda: not warm.process.children())
 
 
-def test_a_signal_reaches_the_job(warm: Warm, tmp_path: Path) -> None:
+def test_a_stopped_command_ends_its_job(warm: Warm, tmp_path: Path) -> None:
     client, job = warm.waiting_job(tmp_path)
     client.send_signal(signal.SIGTERM)
     assert client.wait(30) == EXIT_AGAIN
@@ -156,29 +156,16 @@ def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(tmp_path: P
     assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
-def test_where_imports_have_started_cuda_commands_run_by_themselves_and_gpu_kernels_are_not_imported(
-    tmp_path: Path,
+@pytest.mark.parametrize("variable", [{"STAIR_WARM": "0"}, {"CUDA_VISIBLE_DEVICES": "0"}])
+def test_without_the_process_a_command_runs_by_itself(
+    tmp_path: Path, variable: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The import of fla starts CUDA, and no fork could use a GPU then.
-
-    A stand-in for a GPU: in the warm process, torch says in a fork that CUDA was started before.
-    """
-    (tmp_path / "fla").mkdir()
-    (tmp_path / "fla" / "__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w').close()\n")
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n\nif 'stair.cli.warm' in sys.orig_argv:\n"
-        "    import torch\n\n    torch.cuda._is_in_bad_fork = lambda: True\n"
-    )
-    with served(PYTHONPATH=str(tmp_path)) as process:
-        assert process.run(tmp_path, "--help").returncode == 0
-        until(lambda: process.process.status() == psutil.STATUS_ZOMBIE)
-    assert not (tmp_path / "imported").exists()
-
-
-def test_without_the_process_a_command_runs_by_itself(tmp_path: Path) -> None:
+    """It is switched off, or a GPU is visible: CUDA does not survive a fork."""
     before = psutil.Process().children()
-    with warm_process(shell := environment() | {SOCKET: "0"}):
-        assert psutil.Process().children() == before, "it is switched off"
+    for name, value in variable.items():
+        monkeypatch.setenv(name, value)
+    with warm_process(shell := environment()):
+        assert psutil.Process().children() == before
         done = run(shell, tmp_path, "--help")
     assert done.returncode == 0
     assert "Reproduce the STAIR paper" in done.stdout

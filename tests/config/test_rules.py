@@ -153,7 +153,3 @@ def test_only_preflight_reads_the_weights(run: str) -> None:
     readers = {job.rule for job in listed(run) for file in job.inputs if Path(file).name == "model.safetensors"}
     assert readers <= {"preflight_model", "provenance"}
     assert ("preflight_model" in readers) == (run in ("tiny", "smoke"))
-
-
-def test_expected_seconds_name_rules(run: str) -> None:
-    assert resolve(ROOT, {"run": run}).expected_seconds.keys() <= JOBS.keys()

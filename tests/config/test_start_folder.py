@@ -9,7 +9,6 @@ import pytest
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import resolve
 from stair.config.root import project_root
-from stair.config.site import SITE, site_file
 from stair.engines.choice import engine_choice
 from stair.models.hub.sources import hub_sources
 
@@ -32,7 +31,6 @@ def test_relative_paths_start_where_the_run_was_started(tmp_path: Path, monkeypa
     started, job = tmp_path / "started", tmp_path / "out" / "tiny"
     for folder in (started / "model", job):
         folder.mkdir(parents=True)
-    (started / SITE).touch()
     monkeypatch.chdir(job)
     monkeypatch.setenv(START, str(started))
     config = resolve(ROOT, {"run": "tiny", **CHANGES})
@@ -50,7 +48,6 @@ def test_relative_paths_start_where_the_run_was_started(tmp_path: Path, monkeypa
     ]
     with pytest.raises(ValueError, match=str(started / "servers")):
         engine_choice(config, "sglang").check_environment()
-    assert site_file(ROOT) == started / SITE
     assert project_root() == ROOT, "the folder of the start has no Snakefile"
     # What comes with the project is found from anywhere, and absolute paths stay.
     shipped = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})

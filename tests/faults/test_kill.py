@@ -175,9 +175,7 @@ def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(undisturbed: 
         *lines, last = told.splitlines()
         again = "what was finished is kept; run the same command again to resume"
         assert last == f"stair: stopped by {number.name}; {again}"
-        stopped = [line for line in lines if line.startswith("stopped: rollouts/")]
-        assert any("responses are in the log" in line for line in stopped)
-        assert not [line for line in lines if f"non-zero exit status {EXIT_AGAIN}" in line]
+        assert not [line for line in lines if "fail" in line or "rror" in line or "did not complete" in line]
         assert not psutil.wait_procs(family, timeout=10)[1]
         assert not list(results.glob(".snakemake/locks/*")) and not (results / "work" / "driver.pid").exists()
         assert before.items() <= logged(results, "rollouts").items()

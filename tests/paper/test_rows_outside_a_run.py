@@ -18,7 +18,6 @@ PAPERS = ("Qwen3-4B", "Qwen3.5-4B", "AIME 2025", "MATH-500")
 
 def tables(monkeypatch: pytest.MonkeyPatch, responses: Path, out: Path) -> dict[str, str]:
     """The files that the command makes."""
-    monkeypatch.setattr("stair.cli.main.listen", lambda: None)  # the test's process keeps its signals
     monkeypatch.setattr(sys, "argv", ["stair", "tables", "--responses", str(responses), "--out", str(out)])
     with pytest.raises(SystemExit, match="0"):
         main()

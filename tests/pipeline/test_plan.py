@@ -10,7 +10,6 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.config.site import Partition, Site
 from stair.pipeline.planning.claims import Decidable, decidable
 from stair.pipeline.planning.planned_jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.pipeline.planning.run_plan import Plan, cost_lines, make_plan
@@ -18,7 +17,6 @@ from stair.pipeline.planning.work import Calibration, CostModel, Work
 from stair.pipeline.run import Run
 from tests.listed import job as listed_job
 from tests.listed import listed
-from tests.pipeline.test_resources import SITE
 
 ROOT = Path(__file__).parents[2]
 
@@ -175,15 +173,6 @@ def test_a_replays_seconds_are_those_of_its_cells_references_and_prefixes(tmp_pa
     passes = (49_152 + 12_288 + 256) / 16 + histories * 3
     seconds = costs.prefill(shape, tokens) + passes * shape.layers * costs.layer_step(shape)
     assert sum(job.work.seconds for job in shards) == pytest.approx(8 * costs.start(shape) + seconds)
-
-
-def test_a_plan_at_a_site_says_what_cannot_run(tmp_path: Path) -> None:
-    config, jobs = run_of("paper", tmp_path).config, listed("paper")
-    small = Site(partitions={"gpu": Partition(minutes=2880, mem_mb=40_000, gpus=1)})
-    refused = "\n".join(cost_lines(make_plan(config, jobs, site=small)))
-    assert "--profile slurm rejects this run: " in refused and "partitions.*.mem_mb" in refused
-    for site in (None, SITE):
-        assert "slurm" not in "\n".join(cost_lines(make_plan(config, jobs, site=site)))
 
 
 def test_the_page_has_the_pilots_costs(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ import torch
 import yaml
 
 from stair.engines.base import Engine, Request
-from stair.records.interruption import Interrupted
 from stair.records.keys import ids_digest
 from stair.records.shards import Shard
 from stair.records.worklog import WorkLogWriter
@@ -313,13 +312,13 @@ def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) 
     _, _, request = one_of(study, "native", 2)
 
     def stopped() -> None:
-        raise Interrupted("stopped by SIGTERM")
+        raise SystemExit(75)
 
     def full() -> None:
         raise OSError(28, "No space left on device")
 
     for fail in (stopped, full, stopped, full):
-        with failing_at(study, request, fail), pytest.raises((Interrupted, OSError)):
+        with failing_at(study, request, fail), pytest.raises((SystemExit, OSError)):
             shard.run()
         assert not list(shard.work.glob("*.missing.yaml"))
     shard.run()

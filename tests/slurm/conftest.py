@@ -10,11 +10,12 @@ import pytest
 
 from tests.programs import REQUIRED
 from tests.slurm.cluster import Cluster, why_not
+from tests.slurm.driven import PROFILE
 from tests.workflow.conftest import SMOKE, made_once
 
 # Two rows at a time, so that a fault can hit the middle of a shard.
 LOCALLY = ("stair", "reproduce", "--run", str(SMOKE), "--set", "transformers={batch_width: 2}", "--target", "scores")
-ON_SLURM = (*LOCALLY, "--profile", "slurm")
+ON_SLURM = (*LOCALLY, "--profile", PROFILE)
 
 
 @pytest.fixture(scope="session")

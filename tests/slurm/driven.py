@@ -29,37 +29,42 @@ if "--slurm-jobname-prefix" in sys.orig_argv:
 PATIENCE = 600
 """Seconds until a test gives a wait up, because something hangs. A slow machine needs more than half of it."""
 
-NODE = {"minutes": 60, "mem_mb": 12_000, "gpus": 2, "gpu_model": "h100"}
+NODE = {"max_runtime": 60, "max_mem_mb": 12_000, "max_gpu": 2, "available_gpu_models": ["h100"]}
+SHIPPED = Path(__file__).parents[2] / "profiles" / "slurm" / "config.yaml"
+PROFILE = "profile"
+"""The folder of the run's profile."""
+
+
+def write_profile(folder: Path, **rules: dict[str, object]) -> None:
+    """Writes a profile for the small jobs of a smoke run on the test cluster, as a user would: the shipped one, changed.
+
+    Args:
+        folder: the folder of the start.
+        rules: resources by rule.
+    """
+    profile = yaml.safe_load(SHIPPED.read_text())
+    small = {"mem_mb": "attempt * 1600", "runtime": 5, "slurm_account": ACCOUNT}
+    profile["default-resources"] |= small | {"slurm_extra": "'--signal=USR1@30'"}
+    profile["set-resources"] = {rule: {"runtime": 60} for rule in profile["set-resources"]} | rules
+    profile |= {"latency-wait": 5, "slurm-init-seconds-before-status-checks": 1}
+    (folder / PROFILE).mkdir(exist_ok=True)
+    (folder / PROFILE / "config.yaml").write_text(yaml.safe_dump(profile))
+    (folder / PROFILE / "partitions.yaml").write_text(yaml.safe_dump({"partitions": {"main": NODE}}))
 
 
 @dataclass
 class DrivenRun:
-    """A smoke run in a folder."""
+    """A smoke run in a folder, which has a profile."""
 
     cluster: Cluster
     folder: Path
     command: Sequence[str]
-    partitions: dict[str, dict[str, object]]
-    snakemake: Sequence[str] = ()
-    signal_seconds: int = 30
-    status_command: str = "squeue"
-    """What Snakemake's executor asks for the states of jobs: `squeue`, or the accounting by `sacct`."""
     as_job: bool = False
     """Whether the driver is a job of the cluster, too, on the first node."""
     driver: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Starts the driver."""
-        site = {
-            "account": ACCOUNT,
-            "signal_seconds": self.signal_seconds,
-            "partitions": self.partitions,
-            "snakemake": [
-                *("--slurm-status-command", self.status_command, "--slurm-init-seconds-before-status-checks", "1"),
-                *("--latency-wait", "5", *self.snakemake),
-            ],
-        }
-        (self.folder / "site.yaml").write_text(yaml.safe_dump(site))
         often = self.folder.parent / "often"
         often.mkdir(exist_ok=True)
         (often / "sitecustomize.py").write_text(_OFTEN)

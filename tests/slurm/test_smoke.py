@@ -7,17 +7,16 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import yaml
 
 from stair.records.interruption import EXIT_AGAIN
-from tests.slurm.cluster import ACCOUNT, NODES, Cluster
+from tests.slurm.cluster import NODES, Cluster
 from tests.slurm.conftest import ON_SLURM
-from tests.slurm.driven import NODE, DrivenRun
+from tests.slurm.driven import DrivenRun, write_profile
 from tests.workflow.conftest import RESULTS, contents, environment
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(1200)]
@@ -28,10 +27,10 @@ def limited_run(cluster: Cluster, local_run: Path, folder: Path) -> DrivenRun:
     shutil.copytree(local_run, folder, symlinks=True)
     for name in ("rollouts", "work/rollouts", "work/progress"):
         shutil.rmtree(folder / "results" / "smoke" / name)
-    short = ("--set-resources", "rollout_shard:slurm_partition=short", "rollout_shard:runtime=2")
-    run = DrivenRun(cluster, folder, (*ON_SLURM, "--target", "rollouts"), {"main": NODE}, short, as_job=True)
-    run.signal_seconds = 1  # Slurm looks every 30 s, and warns when the next look may be too late
-    return run
+    # Slurm looks every 30 s, and warns when the next look may be too late.
+    limit = {"slurm_partition": "short", "runtime": 2, "slurm_extra": "'--signal=USR1@1'"}
+    write_profile(folder, rollout_shard=limit)
+    return DrivenRun(cluster, folder, (*ON_SLURM, "--target", "rollouts"), as_job=True)
 
 
 def stop_and_reach_the_time_limit(run: DrivenRun) -> None:
@@ -56,9 +55,9 @@ def stop_and_reach_the_time_limit(run: DrivenRun) -> None:
 
 def scored_run(cluster: Cluster, folder: Path) -> DrivenRun:
     """The run to its scores. The first attempt of a shard of training responses gets less memory than it needs."""
-    little = ("--set-resources", "rollout_shard:mem_mb=400*attempt*attempt")
     folder.mkdir()
-    return DrivenRun(cluster, folder, ON_SLURM, {"main": NODE}, little, status_command="sacct")
+    write_profile(folder, rollout_shard={"mem_mb": "400 * attempt * attempt", "runtime": 60})
+    return DrivenRun(cluster, folder, ON_SLURM)
 
 
 def go_through_faults(run: DrivenRun) -> None:
@@ -115,34 +114,13 @@ def stories(
 
 
 @pytest.mark.usefixtures("stories")
-def test_names_that_slurm_does_not_know_are_refused_before_the_run(cluster: Cluster, tmp_path: Path) -> None:
-    for command, code, account, partition, fault in (
-        (ON_SLURM, 2, "another", "main", "Invalid account"),
-        (("stair", "doctor"), 1, ACCOUNT, "another", "Invalid partition"),
-    ):
-        said = _with_site(cluster, tmp_path, command, code, account=account, partitions={partition: NODE})
-        assert f"site.yaml: Slurm accepts no job in the partition {partition} from the account {account} " in said
-        assert fault in said
-    assert not list(tmp_path.glob("results/*/logs"))
-
-
-@pytest.mark.usefixtures("stories")
 def test_a_refusal_by_slurm_is_shown(cluster: Cluster, tmp_path: Path) -> None:
-    """The run says it, and so does its status."""
-    extra = ["--slurm-init-seconds-before-status-checks", "1", "--set-resources", "raw:slurm_partition=another"]
-    site = {"account": ACCOUNT, "partitions": {"main": NODE}, "snakemake": extra}
-    for command, code in (((*ON_SLURM, "--target", "data"), 1), (("stair", "status", "--run", "results/smoke"), 0)):
-        said = _with_site(cluster, tmp_path, command, code, **site)
-        assert "Slurm refused the job: invalid partition specified: another" in said
-
-
-def _with_site(cluster: Cluster, folder: Path, command: Sequence[str], code: int, **site: object) -> str:
-    """What a command says in a folder with a site's file, on one line."""
-    (folder / "site.yaml").write_text(yaml.safe_dump(site))
-    words = cluster.inside(*command, folder=folder)
+    write_profile(tmp_path, raw={"slurm_partition": "another"})
+    words = cluster.inside(*ON_SLURM, "--target", "data", folder=tmp_path)
     done = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 1, said
+    assert "failed: raw/" in said and "invalid partition specified: another" in said
 
 
 def test_a_job_at_its_time_limit_goes_on(stories: dict[str, Story], local_run: Path) -> None:

@@ -122,7 +122,7 @@ def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[st
 
 def surroundings() -> dict[str, str]:
     """One thread, no warm process."""
-    kept = {key: value for key, value in os.environ.items() if key not in ("STAIR_WARM", "STAIR_DRIVER")}
+    kept = {key: value for key, value in os.environ.items() if key not in ("STAIR_WARM_SOCKET",)}
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 

@@ -89,7 +89,6 @@ NOTHING = (
     "controls={shards: 2}",
     "transformers={batch_width: 4, prefill_width: 2}",
     "sglang={version: 0.0.1, device: cuda, attention: fa3, tensor_parallel: 2, concurrency: 3, arguments: [--x]}",
-    "expected_seconds={evaluation_shard: 7.0}",
 )
 
 

@@ -12,8 +12,6 @@ rule backbone:
     benchmark:
         paths.timing("backbone", "{model}")
     priority: 3  # most jobs wait for it
-    resources:
-        **requested("backbone"),
     params:
         settings=settings_of("backbone"),
     shell:

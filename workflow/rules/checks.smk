@@ -8,8 +8,6 @@ rule check:
         paths.log("checks", "all"),
     benchmark:
         paths.timing("check")
-    resources:
-        **requested("check"),
     params:
         settings=settings_of("check"),
     shell:

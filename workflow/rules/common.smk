@@ -1,5 +1,5 @@
 # Helpers of the rules. Paths come from stair/config/paths.py, input functions from stair/pipeline/inputs.py, settings from the
-# stages and the functions of the jobs from stair/pipeline/jobs.py, resources from stair/pipeline/resources.py.
+# stages and the functions of the jobs from stair/pipeline/jobs.py, resources other than GPUs from the profiles.
 #
 # A job runs again if one of its inputs is newer or its params have changed (`rerun-triggers` in profiles/default). Params are the
 # digest of the settings: the configuration keys that the job uses, or all keys and the code where it takes seconds on a CPU.
@@ -7,19 +7,18 @@
 # table or a stage.
 import re
 import sys
-from itertools import product
 from pathlib import Path
 from shlex import quote
 
 from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
+from stair.records.interruption import PARENT
 from stair.records.keys import digest_of
 from stair.paper import table_inputs
 from stair.paper.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
-from stair.pipeline.jobs import JOBS
+from stair.pipeline.jobs import JOBS, gpus_of
 from stair.pipeline.jobs import settings_of as settings_of_job
 from stair.pipeline.inputs import RuleInputs
-from stair.pipeline.resources import REQUESTED
 
 cfg = run.config
 paths = RunPaths(Path())
@@ -27,9 +26,9 @@ inputs = RuleInputs(cfg, paths)
 MODELS, BENCHMARKS = list(cfg.models), list(cfg.benchmarks)
 
 # Jobs find `stair` beside the interpreter that runs Snakemake, whatever the shell's PATH says. The command takes the shell's place,
-# so that a signal to the job (a cluster's warning, a stop) reaches it.
+# so that a signal to the job (a cluster's warning, a stop) reaches it, and it ends with Snakemake.
 shell.prefix(
-    f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH; exec "
+    f"set -euo pipefail; export PATH={quote(str(Path(sys.executable).parent))}:$PATH {PARENT}=$PPID; exec "
 )
 
 
@@ -59,20 +58,9 @@ def job(rule):
     return f"stair job {' '.join(['{rule}', *words])} --threads {{threads}} {files} > {{log:q}} 2>&1"
 
 
-def requested(rule):
-    """The resources of a rule's job. They never make a job run again."""
-
-    def value(key):
-        return lambda wildcards, attempt: run.request(rule, wildcards, attempt)[key]
-
-    return {key: value(key) for key in REQUESTED}
-
-
-def retries_of(engines):
-    """Retries of shards, at least two with a server: it can die without a fault of its job, which then resumes."""
-    serves = any(cfg.engine_section(engine).is_server for engine in engines)
-    asked = workflow.execution_settings  # None in a dry run
-    return max(2, asked.retries if asked else 0) if serves else None
+def gpus(rule):
+    """The GPUs of a rule's job. Their number never makes a job run again."""
+    return lambda wildcards: gpus_of(cfg, rule, dict(wildcards.items()))
 
 
 def marker(*work):

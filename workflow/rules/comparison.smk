@@ -9,8 +9,6 @@ rule comparison:
         paths.log("comparison", "all"),
     benchmark:
         paths.timing("comparison")
-    resources:
-        **requested("comparison"),
     params:
         settings=settings_of("comparison"),
     shell:
@@ -27,8 +25,6 @@ rule claims:
         paths.log("claims", "all"),
     benchmark:
         paths.timing("claims")
-    resources:
-        **requested("claims"),
     params:
         settings=settings_of("claims"),
     shell:

@@ -24,9 +24,8 @@ rule controls_shard:
         )
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
-    retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
     resources:
-        **requested("controls_shard"),
+        gpu=gpus("controls_shard"),
     params:
         settings=settings_of("controls_shard"),
     shell:
@@ -49,8 +48,6 @@ rule seal_controls:
         paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
-    resources:
-        **requested("seal_controls"),
     params:
         settings=settings_of("seal_controls"),
     shell:

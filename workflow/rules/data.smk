@@ -13,8 +13,6 @@ rule raw:
         paths.timing("raw", "{name}-{suffix}")
     wildcard_constraints:
         suffix="parquet|jsonl|csv",
-    resources:
-        **requested("raw"),
     params:
         settings=settings_of("raw"),
     shell:
@@ -30,8 +28,6 @@ rule benchmark:
         paths.log("data", "benchmark-{benchmark}"),
     benchmark:
         paths.timing("benchmark", "{benchmark}")
-    resources:
-        **requested("benchmark"),
     params:
         settings=settings_of("benchmark"),
     shell:
@@ -49,8 +45,6 @@ rule training_pool:
         paths.log("data", "training-{model}"),
     benchmark:
         paths.timing("training_pool", "{model}")
-    resources:
-        **requested("training_pool"),
     params:
         settings=settings_of("training_pool"),
     shell:
@@ -71,8 +65,6 @@ rule data_report:
         paths.log("data", "report"),
     benchmark:
         paths.timing("data_report")
-    resources:
-        **requested("data_report"),
     params:
         settings=settings_of("data_report"),
     shell:

@@ -20,9 +20,8 @@ rule evaluation_shard:
         paths.timing(
             "evaluation_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
         )
-    retries: retries_of(cfg.engine_for(*pair) for pair in product(MODELS, BENCHMARKS))
     resources:
-        **requested("evaluation_shard"),
+        gpu=gpus("evaluation_shard"),
     params:
         settings=settings_of("evaluation_shard"),
     shell:
@@ -43,8 +42,6 @@ rule seal_evaluation:
         paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal"),
     benchmark:
         paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}")
-    resources:
-        **requested("seal_evaluation"),
     params:
         settings=settings_of("seal_evaluation"),
     shell:
@@ -60,8 +57,6 @@ rule response_card:
         paths.log("evaluation", "{model}", "card"),
     benchmark:
         paths.timing("response_card", "{model}")
-    resources:
-        **requested("response_card"),
     params:
         settings=settings_of("response_card"),
     shell:

@@ -15,8 +15,6 @@ rule figure:
         paths.timing("figure", "{figure}")
     wildcard_constraints:
         figure=one_of(table_inputs.every_figure(cfg)),
-    resources:
-        **requested("figure"),
     params:
         settings=settings_of("figure"),
     shell:

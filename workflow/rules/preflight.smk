@@ -15,8 +15,6 @@ rule preflight_model:
     benchmark:
         paths.timing("preflight_model", "{model}")
     priority: 3
-    resources:
-        **requested("preflight_model"),
     params:
         settings=settings_of("preflight_model"),
     shell:
@@ -35,8 +33,6 @@ rule preflight_limits:
     benchmark:
         paths.timing("preflight_limits", "{model}", "{prompts}")
     priority: 3
-    resources:
-        **requested("preflight_limits"),
     params:
         settings=settings_of("preflight_limits"),
     shell:

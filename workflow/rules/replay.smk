@@ -22,8 +22,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-design"),
         benchmark:
             paths.timing("replay_design", "{model}")
-        resources:
-            **requested("replay_design"),
         params:
             settings=settings_of("replay_design"),
         shell:
@@ -45,7 +43,7 @@ if cfg.replay is not None:
         benchmark:
             paths.timing("replay_shard", "{model}", "{shard}-of-{of}")
         resources:
-            **requested("replay_shard"),
+            gpu=gpus("replay_shard"),
         params:
             settings=settings_of("replay_shard"),
         shell:
@@ -66,8 +64,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-seal"),
         benchmark:
             paths.timing("seal_replay", "{model}")
-        resources:
-            **requested("seal_replay"),
         params:
             settings=settings_of("seal_replay"),
         shell:
@@ -83,8 +79,6 @@ if cfg.replay is not None:
             paths.log("replay", "{model}-{part}"),
         benchmark:
             paths.timing("replay_statistics", "{model}", "{part}")
-        resources:
-            **requested("replay_statistics"),
         params:
             settings=settings_of("replay_statistics"),
         shell:

@@ -8,8 +8,6 @@ rule provenance:
         paths.provenance,
     log:
         paths.log("provenance", "all"),
-    resources:
-        **requested("provenance"),
     params:
         settings=settings_of("provenance"),
     shell:
@@ -25,8 +23,6 @@ rule report:
         paths.log("report", "all"),
     benchmark:
         paths.timing("report")
-    resources:
-        **requested("report"),
     params:
         settings=settings_of("report"),
     shell:

@@ -16,9 +16,8 @@ rule rollout_shard:
     benchmark:
         paths.timing("rollout_shard", "{model}", "{shard}-of-{of}")
     priority: 2
-    retries: retries_of(cfg.rollout_engine(model) for model in MODELS)
     resources:
-        **requested("rollout_shard"),
+        gpu=gpus("rollout_shard"),
     params:
         settings=settings_of("rollout_shard"),
     shell:
@@ -36,8 +35,6 @@ rule seal_rollouts:
         paths.log("rollouts", "{model}", "seal"),
     benchmark:
         paths.timing("seal_rollouts", "{model}")
-    resources:
-        **requested("seal_rollouts"),
     params:
         settings=settings_of("seal_rollouts"),
     shell:
@@ -54,8 +51,6 @@ rule data_card:
         paths.log("rollouts", "{model}", "card"),
     benchmark:
         paths.timing("data_card", "{model}")
-    resources:
-        **requested("data_card"),
     params:
         settings=settings_of("data_card"),
     shell:

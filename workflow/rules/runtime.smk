@@ -14,7 +14,7 @@ rule measure_runtime:
     benchmark:
         paths.timing("measure_runtime", "{model}")
     resources:
-        **requested("measure_runtime"),
+        gpu=gpus("measure_runtime"),
     params:
         settings=settings_of("measure_runtime"),
     shell:

@@ -14,8 +14,6 @@ rule score_condition:
         paths.log("scores", "{model}", "{benchmark}", "{condition}"),
     benchmark:
         paths.timing("score_condition", "{model}", "{benchmark}", "{condition}")
-    resources:
-        **requested("score_condition"),
     params:
         settings=settings_of("score_condition"),
     shell:
@@ -34,8 +32,6 @@ rule score_controls:
         paths.timing("score_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
-    resources:
-        **requested("score_controls"),
     params:
         settings=settings_of("score_controls"),
     shell:

@@ -16,8 +16,6 @@ rule training_sessions:
         paths.log("sessions", "training-{model}"),
     benchmark:
         paths.timing("training_sessions", "{model}")
-    resources:
-        **requested("training_sessions"),
     params:
         settings=settings_of("training_sessions"),
     shell:
@@ -33,8 +31,6 @@ rule evaluation_sessions:
         paths.log("sessions", "evaluation-{benchmark}"),
     benchmark:
         paths.timing("evaluation_sessions", "{benchmark}")
-    resources:
-        **requested("evaluation_sessions"),
     params:
         settings=settings_of("evaluation_sessions"),
     shell:

@@ -15,8 +15,6 @@ rule table:
         paths.timing("table", "{table}")
     wildcard_constraints:
         table=one_of(table_inputs.every_table(cfg)),
-    resources:
-        **requested("table"),
     params:
         settings=settings_of("table"),
     shell:

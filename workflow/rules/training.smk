@@ -27,7 +27,7 @@ rule train_controller:
         controller=controllers_of("stair", "bank_free"),
     priority: 2
     resources:
-        **requested("train_controller"),
+        gpu=gpus("train_controller"),
     params:
         settings=settings_of("train_controller"),
     shell:
@@ -46,7 +46,7 @@ use rule train_controller as train_lora with:
     wildcard_constraints:
         controller=controllers_of("lora"),
     resources:
-        **requested("train_lora"),
+        gpu=gpus("train_lora"),
     params:
         settings=settings_of("train_lora"),
 
@@ -62,6 +62,6 @@ use rule train_controller as train_lora_stair with:
     wildcard_constraints:
         controller=controllers_of("lora_stair"),
     resources:
-        **requested("train_lora_stair"),
+        gpu=gpus("train_lora_stair"),
     params:
         settings=settings_of("train_lora_stair"),

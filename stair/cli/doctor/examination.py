@@ -41,7 +41,7 @@ def examine(root: Path, config: Config | None, run: str | None) -> Iterator[Find
             yield from attention_findings(sound, paths)
             yield from _server_findings(sound, paths)
             yield from storage_findings(sound, paths, run)
-    yield from slurm_findings(root, sound)
+    yield from slurm_findings(sound)
 
 
 def _shell_findings() -> Iterator[Finding]:

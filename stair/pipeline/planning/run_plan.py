@@ -7,14 +7,11 @@ from dataclasses import dataclass
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.resolve import ConfigError
-from stair.config.site import Site
 from stair.pipeline.inputs import evaluated
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.jobs import STAGES
 from stair.pipeline.planning.planned_jobs import PlannedJob, longest_chain, planned_jobs, wall_seconds
 from stair.pipeline.planning.work import Calibration, CostModel
-from stair.pipeline.resources import check_fits
 from stair.pipeline.run import Run
 from stair.records.progress import duration
 
@@ -43,8 +40,6 @@ class Plan:
     longest_chain_hours: float
     wall_hours: float
     gpus: int
-    unfit: str | None
-    """Why the site cannot run one of the jobs; None without a site, or if all fit."""
     unknown_models: tuple[str, ...]
     """Models whose shape is neither fetched nor published here."""
 
@@ -55,16 +50,9 @@ def make_plan(
     *,
     calibration: Calibration | None = None,
     gpus: int = 1,
-    site: Site | None = None,
 ) -> Plan:
     """The plan of a configuration and of Snakemake's list of all its jobs. Writes nothing."""
     run = Run(config, RunPaths.of(config))
-    unfit = None
-    if site is not None:
-        try:
-            check_fits(run, site, jobs)
-        except ConfigError as error:
-            unfit = str(error)
     planned = planned_jobs(CostModel(run, calibration or Calibration()), jobs)
     groups = {(stage, model): list[PlannedJob]() for stage in STAGES for model in ("", *config.models)}
     for job in planned:
@@ -75,7 +63,6 @@ def make_plan(
         longest_chain_hours=longest_chain(planned) / _HOUR,
         wall_hours=wall_seconds(planned, gpus) / _HOUR,
         gpus=gpus,
-        unfit=unfit,
         unknown_models=tuple(model for model in config.models if not run.shape(model).known),
     )
 
@@ -108,8 +95,6 @@ def cost_lines(plan: Plan) -> list[str]:
     if plan.total.gpu_hours:
         unit = "GPU" if plan.gpus == 1 else "GPUs"
         lines.append(f"With {plan.gpus} {unit}: {duration(plan.wall_hours * _HOUR)}.")
-    if plan.unfit is not None:
-        lines.append(f"--profile slurm rejects this run: {plan.unfit}.")
     unknown = "shape unknown before fetch; assumed to have 8 billion parameters."
     return lines + [f"{model}: {unknown}" for model in plan.unknown_models]
 

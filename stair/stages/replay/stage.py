@@ -10,7 +10,6 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
-from stair.records import interruption
 from stair.records.files import bytes_text, remove_leftovers
 from stair.records.manifest import GENERATED_ON, MEASURED, name_in_run
 from stair.records.progress import Progress
@@ -103,7 +102,6 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
 
     Raises:
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
-        Interrupted: a signal has asked to stop; batches that are finished are kept.
     """
     study = ReplayStudy(config, paths, model, generating=True)
     remove_leftovers(paths.replay_states(model))
@@ -136,7 +134,6 @@ def _measure(study: ReplayStudy, open_work: list[_Work], progress: Progress) -> 
             for batch, tensors in replayed(study, network, sources, keys):
                 study.files.keep(batch.name, keys[batch], tensors)
                 progress.advance()
-                interruption.check(f"{progress.done} of {progress.total} batches are kept")
         except torch.OutOfMemoryError as error:
             raise ValueError(
                 f"{progress.job}: a history of {len(sources[-1].ids)} tokens with {study.settings.batch_problems} problems of up "

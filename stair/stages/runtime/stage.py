@@ -8,7 +8,6 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records import interruption
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.stages.runtime.repetitions import Line, write_lines
@@ -24,7 +23,6 @@ def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
 
     Raises:
         ValueError: an input cannot be read, or a reading measurement controlled nothing.
-        Interrupted: a signal has requested a stop; finished units are kept.
     """
     folder, output = paths.work("runtime", model), paths.runtime(model)
     study = open_study(config, paths, model)
@@ -43,7 +41,6 @@ def run(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
                 else:
                     writer.append(keys[unit], record)
                 progress.advance()
-                interruption.check(f"{progress.done} of {progress.total} measurements are kept")
     log = WorkLog(folder)
     records = {unit: gaps.get(unit) or log.get(keys[unit]) for unit in units}
     write_lines(output, _lines(study, model, records))

@@ -14,7 +14,6 @@ import torch
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import naming, write_text
-from stair.records.interruption import Interrupted, check, deferred, stop_requested
 from stair.records.keys import digest_of, file_digest
 from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
@@ -43,7 +42,6 @@ def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[
     Raises:
         ValueError: a session cannot be trained on, with its row, or a layer cannot be controlled.
         ConfigError: the warm-up is as long as the training, or a hybrid lacks its GPU kernels.
-        Interrupted: a signal has requested a stop; the current update is kept.
     """
     if config.training.workers > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         become_workers(config.training.workers)
@@ -150,18 +148,15 @@ class _TrainingRun:
                 progress.advance(
                     note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s{self._share(record)}"
                 )
-            self._check_stop(record.update)
 
-        with deferred():
-            if not self.curve:
-                self.before = self._measure()
-                self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
-                if self._writes:
-                    self._save_checkpoint(0)
-                self._check_stop(0)
-            self.training.run(updates, on_update, first=completed)
-            self.after = self._measure()
-            self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
+        if not self.curve:
+            self.before = self._measure()
+            self.curve = [with_validation(UpdateRecord(0), self.before["validation"])]
+            if self._writes:
+                self._save_checkpoint(0)
+        self.training.run(updates, on_update, first=completed)
+        self.after = self._measure()
+        self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
 
     def _share(self, record: UpdateRecord) -> str:
         """The operations a second of each GPU, for the progress line; nothing on a CPU."""
@@ -202,14 +197,6 @@ class _TrainingRun:
         }
         self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
         write_curve(self.checkpoints.folder / CURVE, self.curve)
-
-    def _check_stop(self, update: int) -> None:
-        """Stops here, after the checkpoint, if a signal has reached any worker."""
-        kept = f"update {update} of the training is kept"
-        if self.workers.any(stop_requested()):
-            self.workers.wait()
-            check(kept)
-            raise Interrupted(f"stopped by a signal to another worker; {kept}; run the same command again to resume")
 
     def _positions(self, context: int) -> dict[str, int | None] | None:
         """Auxiliary positions beyond the context, in all updates; None without a bank."""

@@ -61,14 +61,9 @@ class Workers:
             dist.all_reduce(tensor)
         return tensor
 
-    def any(self, one: bool) -> bool:
-        if self.count == 1:
-            return one
-        return bool(self.total(torch.tensor(int(one), device=_device())))
-
     def wait(self) -> None:
         if self.count > 1:
-            self.any(False)
+            self.total(torch.tensor(0, device=_device()))
 
     def share(self, items: Sequence[Item], cost: Callable[[Item], float]) -> list[Item]:
         """This worker's items. Each item, the most costly first, goes to the worker with the least load."""
@@ -84,7 +79,7 @@ class Workers:
 
 def become_workers(count: int) -> NoReturn:
     """Replaces this process by workers of the same command, which find each other, each with a GPU of its own."""
-    os.environ.pop("STAIR_WARM", None)  # the warm process would run them as one
+    os.environ.pop("STAIR_WARM_SOCKET", None)  # the warm process would run them as one
     programs = Path(sys.executable).parent
     launcher = ["torchrun", "--standalone", "--no-python", "--nproc-per-node", str(count), "--"]
     os.execv(programs / "torchrun", [*launcher, str(programs / "stair"), *sys.argv[1:]])
