@@ -176,14 +176,14 @@ def _show(config: Config, paths: RunPaths) -> None:
     from rich.console import Console
 
     from stair.paper.claims.stage import layout
-    from stair.paper.stage import build
+    from stair.paper.make import build_table
     from stair.paper.terminal import terminal
 
     main = "bank_runtime" if config.only_measures else "continuous_summary"
     console = Console(soft_wrap=True)
     written = f"{paths.table(main, '.md')} (also .csv and .tex)"
     console.print()
-    console.print(terminal(build(config, paths, main).layout, console.width))
+    console.print(terminal(build_table(config, paths, main).layout, console.width))
     if paths.claims().is_file():
         console.print()
         console.print(terminal(layout(paths.claims(), config), console.width))

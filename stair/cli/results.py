@@ -37,7 +37,7 @@ def tables(
     """
     from stair.config.resolve import load_run, resolve, run_around
     from stair.config.root import project_root
-    from stair.paper.stage import print_gap_reasons, tables_from
+    from stair.paper.make import print_gap_reasons, tables_from
 
     around = run_around(responses)
     order = load_run(around) if around else resolve(project_root(), {"run": "paper"})
@@ -64,11 +64,11 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
-    from stair.paper.stage import build
+    from stair.paper.make import build_table
     from stair.paper.terminal import terminal
 
     console = Console()
-    console.print(terminal(build(*open_run(run), name).layout, console.width), soft_wrap=True)
+    console.print(terminal(build_table(*open_run(run), name).layout, console.width), soft_wrap=True)
 
 
 @commands.command()

@@ -1,4 +1,4 @@
-"""Which of our tables is which of the paper's: the one place that knows the paper's labels."""
+"""The paper's labels of tables, parts, models, benchmarks and conditions."""
 
 from __future__ import annotations
 
@@ -20,40 +20,17 @@ HISTORICAL_COMPUTATION = "fig:historical-computation"
 NEIGHBORHOOD = "fig:appendix-neighborhood"
 READ_PREDICTION = "fig:appendix-read-prediction"
 
-ARTIFACTS = {
-    "overview": "fig:overview",
-    "historical_computation": HISTORICAL_COMPUTATION,
-    "history_correctness_summary": POOLED,
-    "method": "fig:method",
-    "continuous_summary": "tab:continuous-summary",
-    "shared_t1": SHARED_T1,
-    "lora_comparison": "tab:lora-comparison",
-    "replay_design": "tab:replay-design",
-    "attention": "fig:appendix-attention",
-    "neighborhood": NEIGHBORHOOD,
-    "native_accuracy": "tab:native-accuracy",
-    "history_qwen3-4b-instruct": "tab:history-qwen3",
-    "history_qwen3.5-4b": "tab:history-qwen35-4b",
-    "history_qwen3.5-9b": "tab:history-qwen35-9b",
-    "read_prediction": READ_PREDICTION,
-    "training_scope": "fig:method-training",
-    "controller_configuration": "tab:controller-configuration",
-    "evaluation_decoding": "tab:evaluation-decoding",
-    "bank_prefix_accuracy": BANK_PREFIXES,
-    "bank_runtime": BANK_RUNTIME,
-    "turns_qwen3-4b-instruct": "tab:turns-qwen3_4b_instruct",
-    "lora_turns": "tab:lora-turns",
-    "turns_qwen3.5-4b": "tab:turns-qwen35_4b_thinking",
-    "turns_qwen3.5-9b": "tab:turns-qwen35_9b_thinking",
+HISTORY_TABLES = {
+    "qwen3-4b-instruct": "tab:history-qwen3",
+    "qwen3.5-4b": "tab:history-qwen35-4b",
+    "qwen3.5-9b": "tab:history-qwen35-9b",
 }
-"""The paper's labels of our tables and figures, by name, in the paper's order."""
-_PER_MODEL = {
-    "history_": "tab:history-{}",
-    "turns_": "tab:turns-{}",
-    "training_": "fig:training",
-    "bank_cost_": "fig:bank-cost",
+TURNS_TABLES = {
+    "qwen3-4b-instruct": "tab:turns-qwen3_4b_instruct",
+    "qwen3.5-4b": "tab:turns-qwen35_4b_thinking",
+    "qwen3.5-9b": "tab:turns-qwen35_9b_thinking",
 }
-"""Labels of tables and figures of further models, by prefixes of names."""
+"""The labels of tables that each model has."""
 
 CONDITIONS = {
     "vanilla": "Vanilla",
@@ -110,11 +87,3 @@ REPEATS = {"native_again": "native", "stair_null": "native"}
 def evaluated_as(condition: str) -> str:
     """The condition whose rows a condition's numbers come from: the full bank among the prefixes is `stair`."""
     return "stair" if condition == FULL_BANK else condition
-
-
-def artifact(name: str) -> str:
-    """The paper's label of a table or figure; one that the paper does not have goes by its name."""
-    if name in ARTIFACTS:
-        return ARTIFACTS[name]
-    own = next((prefix for prefix in _PER_MODEL if name.startswith(prefix)), "")
-    return _PER_MODEL[own].format(name.removeprefix(own)) if own else name

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.labels import Labels
+from stair.paper.exhibits import Exhibit, exhibits
 from stair.paper.latex import PREAMBLE, escaped
-from stair.paper.paper_order import Shown, figure_caption, shown
 from stair.records.files import replacing
 from stair.records.start_command import start_command
 
@@ -43,7 +42,7 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     """
     if shutil.which(_LATEX) is None:
         raise ValueError(f"{_LATEX} is not installed; on Debian and Ubuntu, as root: envs/debian.sh latex")
-    parts = [each for each in shown(config) if each.in_paper]
+    parts = [each for each in exhibits(config) if each.in_paper]
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:
         raise ValueError(
@@ -61,9 +60,8 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     return len(parts)
 
 
-def document(config: Config, paths: RunPaths, parts: list[Shown]) -> str:
+def document(config: Config, paths: RunPaths, parts: list[Exhibit]) -> str:
     """The LaTeX document; figures are files `figure-NAME.pdf` beside it."""
-    labels = Labels.of(config)
     lines = [*_HEAD, r"\begin{document}", rf"\section*{{Tables and figures of the run {escaped(config.run)}}}"]
     if config.note:
         lines += [escaped(config.note), ""]
@@ -71,24 +69,24 @@ def document(config: Config, paths: RunPaths, parts: list[Shown]) -> str:
         if each.kind == "table":
             lines.append(_file(each, paths).read_text(encoding="utf-8"))
         else:
-            lines += _figure(each, labels)
+            lines += _figure(each)
     return "\n".join([*lines, r"\end{document}", ""])
 
 
-def _figure(each: Shown, labels: Labels) -> list[str]:
+def _figure(each: Exhibit) -> list[str]:
     size = r"width=\linewidth,height=0.85\textheight,keepaspectratio"
     return [
         r"\begin{figure}[H]",
         r"\centering",
         rf"\includegraphics[{size}]{{{each.anchor}.pdf}}",
-        rf"\caption{{{escaped(figure_caption(each.name, labels))}}}",
+        rf"\caption{{{escaped(each.caption)}}}",
         r"\end{figure}",
         "",
     ]
 
 
-def _file(each: Shown, paths: RunPaths) -> Path:
-    return paths.table(each.name, ".tex") if each.kind == "table" else paths.figure(each.name, ".pdf")
+def _file(each: Exhibit, paths: RunPaths) -> Path:
+    return each.file(paths, ".tex" if each.kind == "table" else ".pdf")
 
 
 def _set(place: Path) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
 from stair.config.replay_analysis import ReplayAnalysis
 from stair.paper import paper_labels
 from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, read_statistics
@@ -67,15 +67,15 @@ class ReplayNumbers:
     statistics: tuple[Statistic, ...]
 
     @classmethod
-    def of_run(cls, config: Config, paths: RunPaths, model: str, parts: Iterable[str]) -> ReplayNumbers:
-        """The statistics of some parts of the analysis.
+    def of_files(cls, config: Config, model: str, files: Iterable[Path]) -> ReplayNumbers:
+        """The statistics of some parts of a model's analysis.
 
         Raises:
             ValueError: a file is absent or has other columns.
         """
         replay = config.replay
         assert replay is not None and replay.analysis is not None, "the graph has no analysis then"
-        statistics = tuple(each for part in parts for each in read_statistics(paths.replay_statistics(model, part)))
+        statistics = tuple(each for file in files for each in read_statistics(file))
         return cls(model, replay.benchmark, replay.layers, replay.analysis, replay.depth, statistics)
 
     def curve(self, quantity: Quantity, of: str, group: str, k: int | None = None) -> list[Statistic]:

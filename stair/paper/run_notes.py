@@ -26,15 +26,13 @@ def with_notes(table: Table, *lines: str) -> Table:
 
 
 def with_time_outs(table: Table, rows: pd.DataFrame) -> Table:
-    """The table with a note that counts the time-outs among the verdicts behind its own cells.
+    """The table with a note that counts the time-outs among the verdicts of its scored rows.
 
-    `rows` are the scored rows. There is no note without a time-out, and none where a verdict of
-    the table's rows is unknown.
+    There is no note without a time-out, and none where a verdict of these rows is unknown.
     """
-    if "verdict" not in rows.columns or not table.sources:
+    if "verdict" not in rows.columns:
         return table
-    grids = pd.MultiIndex.from_frame(rows[["model", "benchmark", "condition", "turn"]])
-    verdicts = rows.loc[grids.isin(table.sources), "verdict"]
+    verdicts = rows["verdict"]
     count = int((verdicts == "timeout").sum())
     if verdicts.isna().any() or not count:
         return table

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.core import SHARED_T1_STUDY
-from stair.paper.table_inputs import evaluated_places
+from stair.paper.exhibits import evaluated_places
 from stair.records.files import matching
 from stair.records.manifest import missing_responses
 from stair.statistics.context_sizes import CONTEXT_COLUMNS

@@ -16,37 +16,19 @@ from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths, input
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.core import Place
 from stair.models.model_folder import revision_files
-from stair.paper.table_inputs import (
-    BANK_COST_FIGURE,
-    CONTROLLER_TABLE,
-    DECODING_TABLE,
-    DIAGRAMS,
+from stair.paper.exhibits import (
     FIGURE_SUFFIXES,
-    FIGURES,
-    GAINS_FROM,
-    REPLAY_FIGURES,
     TABLE_SUFFIXES,
-    TEXT_TABLE,
-    TRAINING_FIGURE,
-    TRAINING_SCOPE,
+    Groups,
+    Kind,
     analyzed_models,
-    bank_lengths,
-    cost_figures,
-    diagram_models,
     evaluated_places,
-    every_figure,
-    every_table,
+    exhibits,
+    named,
     reported_values,
-    run_tables,
-    shared_t1_tables,
-    stair_controller,
-    tables_of,
-    training_figures,
 )
 from stair.pipeline.archive import left_out_files
 from stair.pipeline.jobs import STAGES
-
-Groups = dict[str, list[Path]]
 
 
 class RuleInputs:
@@ -163,26 +145,18 @@ class RuleInputs:
         }
 
     def table(self, wildcards: Any) -> Groups:
-        name, config = wildcards.table, self.config
-        if name in run_tables(config):
-            return self._run_table(name)
-        if name in (shared := shared_t1_tables(config)):
-            study = self.shared_t1
-            return study.shown(shared[name](study.config, evaluated_places(study.config)))
-        return self.shown(tables_of(config)[name](config, evaluated_places(config)))
+        return self._exhibit("table", wildcards.table)
 
     def figure(self, wildcards: Any) -> Groups:
-        name, config = wildcards.figure, self.config
-        if name in DIAGRAMS:
-            return self._diagram(name)
-        if name in training_figures(config):
-            return {"curves": list(self.paths.curves(config, name.removeprefix(TRAINING_FIGURE)).values())}
-        if name in cost_figures(config):
-            return {"runtime": [self.paths.runtime(name.removeprefix(BANK_COST_FIGURE))]}
-        places, parts = list(FIGURES[name](config, evaluated_places(config))), REPLAY_FIGURES.get(name, ())
-        # Figures of a replay alone wait for no check of responses.
-        rows = {} if parts and not places else self.shown(places)
-        return rows | ({"replay": self._statistics(analyzed_models(config)[:1], parts)} if parts else {})
+        return self._exhibit("figure", wildcards.figure)
+
+    def _exhibit(self, kind: Kind, name: str) -> Groups:
+        """What a table or figure shows. One without rows waits for no check of responses."""
+        exhibit, files = named(self.config, kind, name), self
+        if exhibit.study == "shared_t1":
+            files = self.shared_t1
+        rows = {} if exhibit.rows is None else files.shown(exhibit.places(self.config))
+        return rows | exhibit.files(self.config, self.paths)
 
     def reported(self, wildcards: Any) -> Groups:
         """Every number that tables and figures report, and the scored rows behind the sampled ones."""
@@ -195,11 +169,11 @@ class RuleInputs:
 
     def report(self, wildcards: Any) -> Groups:
         """What the report page shows: every table and figure, the comparison, the claims, and the facts of the run."""
-        tables, figures = every_table(self.config), every_figure(self.config)
+        every = exhibits(self.config)
         summaries = [] if self.config.only_measures else [self.paths.comparison(), self.paths.claims()]
         return {
-            "tables": [self.paths.table(name, ".html") for name in tables],
-            "figures": [self.paths.figure(name) for name in figures],
+            "tables": [each.file(self.paths, ".html") for each in every if each.kind == "table"],
+            "figures": [each.file(self.paths, ".png") for each in every if each.kind == "figure"],
             "summaries": [*summaries, self.paths.provenance],
         }
 
@@ -216,44 +190,6 @@ class RuleInputs:
             "rows": [self.paths.scored(*place) for place in places],
             "checks": [self.paths.checks],
         }
-
-    def _run_table(self, name: str) -> Groups:
-        config, paths = self.config, self.paths
-        if name == CONTROLLER_TABLE:
-            return self._diagram(name)
-        if name == DECODING_TABLE:
-            return {}
-        replayed = [] if config.replay is None else config.replay.models
-        timed = [] if config.runtime is None else config.runtime.models
-        design = [file for model in replayed for file in (paths.replay_problems(model), paths.replay_histories(model))]
-        runtime = [paths.runtime(model) for model in timed]
-        if name == "replay_design":
-            return {"design": design}
-        if name == "bank_runtime":
-            return {"runtime": runtime}
-        assert name == TEXT_TABLE
-        statistics = self._statistics(analyzed_models(config), REPLAY_PARTS)
-        return {"design": design, "statistics": statistics, "runtime": runtime} | self._text()
-
-    def _text(self) -> Groups:
-        """What the numbers of the text on training, gains and banks are made from."""
-        config, paths, study = self.config, self.paths, self.shared_t1
-        reported = [key for key, item in config.controllers.items() if item.kind in ("stair", "lora")]
-        trained = [(model, key) for key in reported for model in config.trained(key)]
-        return {
-            "cleaning": [] if config.only_measures else [paths.cleaning(model) for model in config.models],
-            "controllers": [file for job in trained for file in paths.controller_files(config, *job)],
-            "gains": [paths.table(GAINS_FROM)] if GAINS_FROM in tables_of(config) else [],
-            **(study.shown(bank_lengths(study.config)) if config.controls is not None else {}),
-        }
-
-    def _diagram(self, name: str) -> Groups:
-        controller = stair_controller(self.config)
-        if controller is None:
-            return {}
-        folders = [self.paths.controller(model, controller) for model in diagram_models(self.config)]
-        curves = [folder / "curve.csv" for folder in folders] if name == TRAINING_SCOPE else []
-        return {"controllers": [folder / "controller.safetensors" for folder in folders], "curves": curves}
 
     def _statistics(self, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
         parts = list(parts)
@@ -286,14 +222,19 @@ class RuleInputs:
                 [] if self.config.runtime is None else map(self.paths.runtime, self.config.runtime.models)
             ),
             "check": lambda: [self.paths.checks],
-            "tables": lambda: [self.paths.table(n, s) for n in every_table(self.config) for s in TABLE_SUFFIXES],
-            "figures": lambda: [self.paths.figure(n, s) for n in every_figure(self.config) for s in FIGURE_SUFFIXES],
+            "tables": lambda: self._exhibits("table", TABLE_SUFFIXES),
+            "figures": lambda: self._exhibits("figure", FIGURE_SUFFIXES),
             "comparison": lambda: [self.paths.comparison(".csv"), self.paths.comparison(".md")],
             "claims": lambda: [self.paths.claims(".csv"), self.paths.claims(".md")],
             "provenance": lambda: [self.paths.provenance],
             "report": lambda: [self.paths.report],
         }
         return list(files[stage]())
+
+    def _exhibits(self, kind: Kind, suffixes: Iterable[str]) -> list[Path]:
+        suffixes = list(suffixes)
+        every = [each for each in exhibits(self.config) if each.kind == kind]
+        return [each.file(self.paths, suffix) for each in every for suffix in suffixes]
 
     def _backbones(self) -> list[Path]:
         small = [model for model, item in self.config.models.items() if item.tiny is not None]

@@ -11,7 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.root import project_root
-from stair.paper.table_inputs import every_figure, every_table
+from stair.paper.exhibits import exhibits
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import JOBS, STAGES, settings_of
 from stair.records.keys import file_digest
@@ -49,8 +49,8 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         "name": ("data set", sets),
         "prompts": ("data set", sets),
         "part": ("part of the analysis", REPLAY_PARTS),
-        "table": ("table", every_table(config)),
-        "figure": ("figure", every_figure(config)),
+        "table": ("table", [each.name for each in exhibits(config) if each.kind == "table"]),
+        "figure": ("figure", [each.name for each in exhibits(config) if each.kind == "figure"]),
     }
     for wildcard, value in wildcards.items():
         kind, names = known.get(wildcard, (wildcard, ()))

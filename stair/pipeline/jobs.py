@@ -159,8 +159,8 @@ JOBS: dict[str, Job] = {
         "runtime", "stair.stages.runtime.stage:run", runtime.runtime, ("model",), _transformers, "runtime/{model}"
     ),
     "check": Job("check", "stair.stages.checks.stage:run", checks.checks),
-    "table": Job("tables", "stair.paper.stage:write_table", shown, ("table",)),
-    "figure": Job("figures", "stair.paper.stage:write_figure", shown, ("figure",)),
+    "table": Job("tables", "stair.paper.make:write_table", shown, ("table",)),
+    "figure": Job("figures", "stair.paper.make:write_figure", shown, ("figure",)),
     "comparison": Job("comparison", "stair.paper.comparison.stage:run", shown),
     "claims": Job("claims", "stair.paper.claims.stage:run", shown),
     "provenance": Job("provenance", "stair.pipeline.provenance:write_provenance", shown),

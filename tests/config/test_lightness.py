@@ -29,7 +29,7 @@ MODULES = [
     "stair.stages.replay.design.crossed",
     "stair.stages.replay.design.printed_numbers",
     "stair.pipeline.planning.run_plan",
-    "stair.paper.stage",
+    "stair.paper.make",
 ]
 
 

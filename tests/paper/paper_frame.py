@@ -13,7 +13,7 @@ from stair.paper.claims import stage as claims
 from stair.paper.claims.verdicts import Judged
 from stair.paper.comparison import stage as comparison
 from stair.paper.comparison.compared import Compared
-from stair.paper.stage import tables_from
+from stair.paper.make import tables_from
 from tests.statistics.paper_rows import write_rows
 
 ROOT = Path(__file__).parents[2]

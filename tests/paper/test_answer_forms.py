@@ -12,8 +12,8 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.paper.make import build_table
 from stair.paper.run_notes import CHOICE_TEXT, SEVERAL_BOXES
-from stair.paper.stage import build
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table
@@ -91,13 +91,13 @@ def test_the_shares_stand_under_the_accuracies_and_zeros_are_left_out(run: tuple
     config, paths = run
     model = config.models[MODEL].label
     benchmarks = {key: benchmark.label for key, benchmark in config.benchmarks.items()}
-    notes = [note for note in build(config, paths, "intervals").layout.notes if "(all turns)" in note]
+    notes = [note for note in build_table(config, paths, "intervals").layout.notes if "(all turns)" in note]
     assert notes == [
         f"{model} on {benchmarks['math500']}: {SEVERAL_BOXES} (all turns): STAIR 12.50%.",
         f"{model} on {benchmarks['gpqa_diamond']}: {SEVERAL_BOXES} (all turns): Native 6.25%.",
         f"{model} on {benchmarks['gpqa_diamond']}: {CHOICE_TEXT} (all turns): Native 6.25%.",
     ]
-    other = build(config, paths, "continuous_summary").layout.notes
+    other = build_table(config, paths, "continuous_summary").layout.notes
     assert not any("(all turns)" in note for note in other), "the paper's own tables have no such note"
 
 
@@ -106,6 +106,6 @@ def test_rows_that_were_scored_elsewhere_have_no_counts_and_no_note(run: tuple[C
     manifest = manifest_path(paths.scored(MODEL, "math500", "stair"))
     kept = manifest.read_text(encoding="utf-8")
     manifest.unlink()
-    notes = build(config, paths, "intervals").layout.notes
+    notes = build_table(config, paths, "intervals").layout.notes
     manifest.write_text(kept, encoding="utf-8")
     assert not any("MATH" in note and "(all turns)" in note for note in notes)

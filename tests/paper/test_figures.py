@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,17 +20,15 @@ from safetensors.numpy import save_file
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.paper.controlled import Controlled, read_controlled
-from stair.paper.figures import method, overview, training, training_scope
+from stair.paper.controllers import Controlled, read_controlled
 from stair.paper.figures.diagram import Box, corner
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import COLOURS, TEXT_WIDTH, styled
 from stair.paper.labels import Labels
-from stair.paper.table_inputs import DIAGRAMS, every_figure
-from stair.pipeline.inputs import RuleInputs
 from stair.statistics.context_sizes import BANK, PROMPT, context_sizes
 from stair.statistics.grid import Responses
 from stair.statistics.values import Value
+from tests.paper.sources import figure_of
 from tests.statistics.paper_rows import rows_by_turn
 
 ROOT = Path(__file__).parents[2]
@@ -56,29 +53,48 @@ def sizes(models: list[str]) -> Iterator[Value]:
             yield Value(model, "", "stair", f"T{turn}", "", BANK, 63_400.0 * (turn - 1), "entries")
 
 
-def controlled(model: str, heads: int = 32) -> Controlled:
-    gated, dim = model != "qwen3-4b-instruct", 4096 // heads
+def controlled(model: str) -> Controlled:
+    gated, heads = model != "qwen3-4b-instruct", 16 if model == "qwen3.5-4b" else 32
+    dim = 4096 // heads
     return Controlled(model, (3, 11, 19), heads, 8, dim, gated, 3 * heads * dim)
 
 
-def figure(name: str, config: Config, responses: Responses) -> Figure:
-    labels, models = Labels.of(config), list(config.models)
+@pytest.fixture(scope="module")
+def run(config: Config, tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """The files of trained controllers: weights and curves."""
+    paths = RunPaths(tmp_path_factory.mktemp("run"))
+    for model in config.models:
+        for key in config.controllers:
+            trained(paths.controller(model, key), controlled(model))
+    return paths
+
+
+def trained(folder: Path, facts: Controlled, steps: int = 40) -> None:
+    """Weights of these sizes, and a curve of so many updates."""
+    folder.mkdir(parents=True)
+    shape = {name: getattr(facts, name) for name in ("query_heads", "kv_heads", "head_dim", "gated")}
+    header = {"kind": "reflector", "layers": json.dumps(facts.layers), "configuration": json.dumps(shape)}
+    normals = np.zeros((len(facts.layers), facts.query_heads, facts.head_dim), np.float32)
+    save_file({"normals": normals}, folder / "controller.safetensors", header)
+    columns = ("update", "loss", "validation_loss", "sessions", "responses", "tokens")
+    curve = [(step, 1 / (step + 1), 1 / (step + 1), 8, 24, 3_086_420) for step in range(1, steps + 1)]
+    with open(folder / "curve.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([columns, *curve])
+
+
+def figure(name: str, config: Config, responses: Responses, run: RunPaths) -> Figure:
+    models = list(config.models)
     if name.startswith("overview"):
-        shown = models if name.endswith("three") else list(config.overview.models)
-        return overview.build(responses, sizes(models), labels, shown)
-    if name == "method":
-        return method.build([controlled(model) for model in models], labels)
-    if name == "training_scope":
-        metrics = ("updates", "training sessions", "supervised responses", "supervised tokens", "learned parameters")
-        totals = dict(zip(metrics, (1851, 14_806, 44_418, 123_456_789, 12_288), strict=True))
-        return training_scope.build([(model, totals) for model in models], labels)
-    curve = [{"update": float(step), "loss": 1 / (step + 1), "validation_loss": 1 / (step + 1)} for step in range(40)]
-    return training.build(models[0], dict.fromkeys(config.controllers, curve), labels)
+        if name.endswith("three"):
+            overview = config.overview.model_copy(update={"models": tuple(models)})
+            config = config.model_copy(update={"overview": overview})
+        return figure_of("overview", config, run, responses, sizes=tuple(sizes(models)))
+    return figure_of(f"training_{models[0]}" if name == "training" else name, config, run)
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def drawn(request: pytest.FixtureRequest, config: Config, responses: Responses) -> Figure:
-    return figure(request.param, config, responses)
+def drawn(request: pytest.FixtureRequest, config: Config, responses: Responses, run: RunPaths) -> Figure:
+    return figure(request.param, config, responses, run)
 
 
 # ---------------------------------------------------------------- what is drawn is what the run has
@@ -94,23 +110,22 @@ def lines(figure: Figure) -> list[str]:
     return [text.get_text() for text in texts(figure)]
 
 
-def test_method_draws_the_controllers_sizes(config: Config, tmp_path: Path) -> None:
-    labels, models = Labels.of(config), list(config.models)
-    facts = [controlled("qwen3-4b-instruct"), controlled("qwen3.5-4b", heads=16)]
-    drawn = method.build(facts, labels)
-    for each in facts:
-        found = [number(drawn, f"controlled layer {place}", model=each.model) for place in (1, 2, 3)]
+def test_method_draws_the_controllers_sizes(config: Config, run: RunPaths) -> None:
+    drawn = figure_of("method", config, run)
+    for model in config.models:
+        facts = controlled(model)
+        found = [number(drawn, f"controlled layer {place}", model=model) for place in (1, 2, 3)]
         assert found == [3, 11, 19]
-        assert number(drawn, "learned parameters", model=each.model) == 12_288
-        assert number(drawn, "query heads per layer", model=each.model) == each.query_heads
-        assert number(drawn, "output gate", model=each.model) == each.gated
+        assert number(drawn, "learned parameters", model=model) == 12_288
+        assert number(drawn, "query heads per layer", model=model) == facts.query_heads
+        assert number(drawn, "output gate", model=model) == facts.gated
     shown = lines(drawn)
-    at = shown.index(labels.model(models[1]))
+    at = shown.index("Qwen3.5-4B")
     assert shown[at : at + 7] == ["Qwen3.5-4B", "3, 11, 19", "16", "8", "256", "yes", "12,288"]
 
 
-def test_training_scope_draws_the_control_span_and_the_banks(config: Config, responses: Responses) -> None:
-    drawn = figure("training_scope", config, responses)
+def test_training_scope_draws_the_control_span_and_the_banks(config: Config, run: RunPaths) -> None:
+    drawn = figure_of("training_scope", config, run)
     spans = {
         v.group: (v.value, number(drawn, "supervised", group=v.group))
         for v in drawn.values
@@ -124,12 +139,12 @@ def test_training_scope_draws_the_control_span_and_the_banks(config: Config, res
         for t in ("T1", "T2", "T3", "T4")
     ]
     assert turns == [(0, 0), (1, 1), (1, 2), (1, 3)]
-    assert number(drawn, "supervised tokens", model="qwen3.5-4b") == 123_456_789
-    assert "123,456,789" in lines(drawn)
+    assert number(drawn, "supervised tokens", model="qwen3.5-4b") == 123_456_800
+    assert "123,456,800" in lines(drawn)
 
 
-def test_overview_draws_prompts_banks_and_scores(config: Config, responses: Responses) -> None:
-    drawn = figure("overview", config, responses)
+def test_overview_draws_prompts_banks_and_scores(config: Config, responses: Responses, run: RunPaths) -> None:
+    drawn = figure("overview", config, responses, run)
     shown = lines(drawn)
     for model in config.overview.models:
         assert number(drawn, PROMPT, model=model, turn="T4") == 1200
@@ -152,7 +167,8 @@ def test_an_arrow_runs_from_edge_to_edge() -> None:
 
 def test_a_model_without_rows_has_dashes(config: Config) -> None:
     nothing = Responses.from_frame(rows_by_turn("tab:turns-qwen35_4b_thinking"))
-    drawn = overview.build(nothing, (), Labels.of(config), ["qwen3.5-4b"])
+    one = config.model_copy(update={"overview": config.overview.model_copy(update={"models": ("qwen3.5-4b",)})})
+    drawn = figure_of("overview", one, responses=nothing)
     assert lines(drawn).count("–") == 6
 
 
@@ -181,28 +197,11 @@ def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
         read_controlled("m", tmp_path)
 
 
-def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
-    inputs = RuleInputs(config, RunPaths.of(config))
-    for name in DIAGRAMS:
-        files = [file for group in inputs.figure(SimpleNamespace(figure=name)).values() for file in group]
-        assert {file.parent.name for file in files} == {"stair"}
-        assert {file.name for file in files} <= {"controller.safetensors", "curve.csv"}
-        assert len({file.parent for file in files}) == len(config.models)
-
-
-def test_a_run_without_stair_has_no_diagrams(config: Config) -> None:
-    without = resolve(ROOT, {"run": "paper", "select": {"conditions": ["vanilla", "native"]}})
-    assert set(DIAGRAMS) <= set(every_figure(config)) and not set(DIAGRAMS) & set(every_figure(without))
-    drawn = {file.stem for file in RuleInputs(without, RunPaths.of(without)).stage_files("figures")}
-    assert drawn == set(every_figure(without))
-
-
 @pytest.mark.parametrize("note", ["It costs $5.", "It costs $5 or $6_a^b."])
-def test_a_dollar_in_a_note_or_label_is_text(note: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_dollar_in_a_note_or_label_is_text(note: str, run: RunPaths, tmp_path: Path) -> None:
     settings = {"run": "paper", "note": note, "models": {"qwen3.5-4b": {"label": "Model $4$"}}}
     config = resolve(ROOT, settings)
-    monkeypatch.setattr(method, "of_models", lambda *_: [controlled(model) for model in config.models])
-    drawn = method.of_run(config, RunPaths(tmp_path))
+    drawn = figure_of("method", config, run)
     write(drawn, Labels.of(config), lambda suffix: tmp_path / f"method{suffix}")
     shown = {text.replace(r"\$", "$") for text in lines(drawn) if not is_math_text(text)}
     assert {note, "Model $4$"} <= shown
@@ -213,10 +212,15 @@ def test_a_dollar_in_a_note_or_label_is_text(note: str, monkeypatch: pytest.Monk
 
 
 def test_files_are_of_the_texts_width_with_embedded_fonts_and_equal_bytes_when_drawn_again(
-    request: pytest.FixtureRequest, drawn: Figure, config: Config, responses: Responses, tmp_path: Path
+    request: pytest.FixtureRequest,
+    drawn: Figure,
+    config: Config,
+    responses: Responses,
+    run: RunPaths,
+    tmp_path: Path,
 ) -> None:
     files = []
-    for each in (drawn, figure(request.node.callspec.params["drawn"], config, responses)):
+    for each in (drawn, figure(request.node.callspec.params["drawn"], config, responses, run)):
         write(each, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
         files.append([(tmp_path / f"figure{suffix}").read_bytes() for suffix in (".csv", ".pdf", ".png")])
     table, pdf, _ = files[0]

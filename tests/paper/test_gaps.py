@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -12,16 +11,13 @@ import pytest
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, Cell
-from stair.paper.stage import tables_from
-from stair.paper.tables import accuracy, history, shared_t1
+from stair.paper.make import tables_from
 from stair.paper.tables.table import Table
 from stair.records.manifest import manifest_path
-from stair.statistics.grid import Responses
+from tests.paper.sources import table_of
 from tests.paper.test_several_pairs import LABELS, LORA, PAIRS, STUDY, blocks, of_pair
 from tests.paper.test_tables import ROOT, cells, rows, summary
 from tests.statistics.paper_rows import shared_t1_rows, write_rows
-
-Build = Callable[[Responses, Labels], Table | None]
 
 
 def without(frame: pd.DataFrame, **place: object) -> pd.DataFrame:
@@ -38,7 +34,7 @@ def study(*pairs: tuple[str, str], names: dict[str, str] = STUDY) -> pd.DataFram
 
 
 def comparison(frame: pd.DataFrame) -> Table:
-    table = shared_t1.build(Responses.from_frame(frame), LABELS)
+    table = table_of("shared_t1", frame, LABELS)
     assert table is not None
     return table
 
@@ -81,12 +77,12 @@ def test_any_one_condition_is_a_study() -> None:
         assert {"Native", "STAIR"} <= {row.cells[0].text for row in table.layout.rows}
         assert "Not reported: m, c, native: no responses." in table.layout.notes
     first = study(*PAIRS[:1], names={"native": "t1"})
-    assert shared_t1.build(Responses.from_frame(first), LABELS) is None
+    assert table_of("shared_t1", first, LABELS) is None
 
 
 def test_bank_lengths_come_from_prefixes_where_the_full_bank_has_no_rows() -> None:
     frame = without(study(*PAIRS[:1]), condition="stair").assign(bank_tokens=3_000)
-    table = shared_t1.build_prefixes(Responses.from_frame(frame), frame, LABELS)
+    table = table_of("bank_prefix_accuracy", frame, LABELS)
     assert table is not None
     found = texts(table)
     assert found["STAIR 2K"][0] == "16/16"
@@ -120,15 +116,15 @@ def test_nothing_is_better_than_a_dash() -> None:
     lost = without(LOST, condition="stair", turn=3)
     assert bold(cells(summary(LOST)), 0) == ["STAIR"]
     assert bold(cells(summary(lost)), 0) == []
-    by_turn = accuracy.turns(Responses.from_frame(lost), LABELS, "m")
+    by_turn = table_of("turns_m", lost, LABELS)
     assert by_turn is not None
     # Avg@4 of T2, T3, T4 and their mean.
     assert [bold(cells(by_turn), column) for column in (2, 4, 6, 8)] == [["STAIR"], [], ["STAIR"], []]
 
 
 def test_history_marks_no_winner_over_a_dash() -> None:
-    lost = Responses.from_frame(without(LOST, condition="stair", turn=3))
-    by_group = history.history(lost, LABELS, "m")
+    lost = without(LOST, condition="stair", turn=3)
+    by_group = table_of("history_m", lost, LABELS)
     assert by_group is not None
     marked = {
         (row.cells[0].text, row.cells[1].text): [cell.bold for cell in row.cells[3:]]
@@ -140,9 +136,9 @@ def test_history_marks_no_winner_over_a_dash() -> None:
 
 
 def test_the_pooled_history_marks_no_winner_over_a_dash() -> None:
-    labels = Labels(mathematical=frozenset({"b"}))
+    labels = Labels(mathematical=frozenset({"math500"}))
     for frame, expected in ((LOST, True), (without(LOST, condition="stair", turn=3), False)):
-        pooled = history.pooled(Responses.from_frame(frame), labels)
+        pooled = table_of("history_correctness_summary", frame.assign(benchmark="math500"), labels)
         assert pooled is not None
         assert any(cell.bold for row in pooled.layout.rows for cell in row.cells) is expected
 
@@ -152,18 +148,18 @@ def test_the_best_of_several_needs_two_numbers() -> None:
     two = without(without(frame, condition="native", turn=3), condition="lora", turn=3)
     one = without(two, condition="stair", turn=3)
     for rows_of, expected in ((two, ["LoRA + STAIR"]), (one, [])):
-        table = accuracy.lora_turns(Responses.from_frame(rows_of), LABELS)
+        table = table_of("lora_turns", rows_of, LABELS)
         assert table is not None
         # Avg@4 of T3.
         assert bold(cells(table), 2) == expected
 
 
-@pytest.mark.parametrize("build", [accuracy.lora_turns, accuracy.lora_comparison])
-def test_a_condition_that_is_absent_as_a_whole_is_named_once(build: Build) -> None:
+@pytest.mark.parametrize("name", ["lora_turns", "lora_comparison"])
+def test_a_condition_that_is_absent_as_a_whole_is_named_once(name: str) -> None:
     """The reasons of other gaps are not crowded out by it."""
     frame = study(*PAIRS[:1], names=LORA).assign(model="qwen3-4b-instruct")
     lost = without(without(frame, condition="lora_stair"), condition="native", turn=3, sample=2)
-    table = build(Responses.from_frame(lost), LABELS)
+    table = table_of(name, lost, LABELS)
     assert table is not None
     assert sorted(table.layout.notes) == [
         "Not reported: qwen3-4b-instruct, b, lora_stair: no responses.",

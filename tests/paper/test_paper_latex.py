@@ -12,9 +12,7 @@ from stair.config.paths import RunPaths
 from stair.method.controllers import Reflector
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
-from stair.paper.labels import Labels
-from stair.paper.registry import RUN_TABLES
-from stair.paper.stage import write
+from stair.paper.make import write_table
 from tests.paper.compiling import assert_clean, compiled, needs_latex
 from tests.paper.paper_frame import Frame
 from tests.paper.printed import PAPER_TABLES, Printed, printed
@@ -28,15 +26,14 @@ def folder(paper_frame: Frame, tmp_path_factory: pytest.TempPathFactory) -> Path
     """All tables, of one frame of rows in each study and of the paper's configuration."""
     folder, config = tmp_path_factory.mktemp("tables"), paper_frame.config
     shutil.copytree(paper_frame.folder / "out", folder / "out")
-    labels = Labels.of(config)
     paths = RunPaths(folder)
     for model in config.models:
         shape = describe(CONFIGS[model])
         drawn = Reflector.draw(CONTROLLED_LAYERS, shape.query_heads, shape.head_dim, seed=0)
         drawn.save(paths.weights(model, "stair"), architecture=shape)
     for name in ("controller_configuration", "evaluation_decoding"):
-        table = RUN_TABLES[name](config, paths, labels)
-        write(table, labels, lambda suffix, name=name: folder / "out" / f"{name}{suffix}")  # type: ignore[misc]
+        write_table(config, paths, name)
+        shutil.copy(paths.table(name, ".tex"), folder / "out")
     return folder / "out"
 
 

@@ -11,12 +11,13 @@ import pandas as pd
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
-from stair.paper.stage import tables_from
+from stair.paper.make import tables_from
 from stair.paper.tables.accuracy import lora_comparison, trainable_parameters
 from stair.paper.tables.table import gap_reasons
 from stair.records.manifest import manifest_path
-from stair.statistics.grid import Gap, Responses
+from stair.statistics.grid import Gap
 from tests.paper.paper_frame import Frame
+from tests.paper.sources import source_of
 from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, shared_t1_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +58,10 @@ def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
 
 
 def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
-    responses = Responses.from_frame(rows_by_turn("tab:lora-turns"))
-    (model,) = responses.models
-    table = lora_comparison(responses, Labels(), {(model, "stair"): 192, (model, "lora"): 29_184})
+    source = source_of("lora_comparison", rows_by_turn("tab:lora-turns"), Labels())
+    (model,) = source.responses.models
+    vars(source)["trained"] = {(model, "stair"): 192, (model, "lora"): 29_184}
+    table = lora_comparison(source)
     assert table is not None
     counts = {value.condition: value.value for value in table.values if value.metric == "trainable parameters"}
     assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}

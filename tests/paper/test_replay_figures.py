@@ -19,15 +19,13 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.config.resolve import resolve
-from stair.paper.figures import attention, historical_computation, neighborhood, read_prediction
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import GROUPS as STYLES
 from stair.paper.figures.style import MATCHED
 from stair.paper.figures.style import SHUFFLED as GRAY
 from stair.paper.labels import Labels
+from stair.paper.make import build_figure
 from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
-from stair.paper.stage import build_figure
-from stair.paper.table_inputs import FIGURES, REPLAY_FIGURES, figures_of
 from stair.paper.tidy import tidy_csv
 from stair.pipeline.inputs import RuleInputs
 from stair.stages.replay.analysis.block_intervals import Ends, block_interval
@@ -37,8 +35,7 @@ from stair.stages.replay.analysis.read_prediction import READS, SHUFFLED
 from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from stair.statistics.grid import Responses
-from stair.statistics.transitions import transition_shares
-from stair.statistics.values import Value
+from tests.paper.sources import figure_of
 from tests.paper.test_figures import extents, lines
 from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 
@@ -46,6 +43,13 @@ ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
 LAYERS = 36
 ENDS = Ends(40.0, 60.0, "95%; 1000 resamples of 17 whole source blocks; centered percentiles")
+REPLAY_FIGURES = {
+    "historical_computation": ["attention", "geometry"],
+    "attention": ["attention"],
+    "neighborhood": ["geometry"],
+    "read_prediction": ["read_prediction"],
+}
+"""The figures of a replay, each with the parts that it shows."""
 ARTIFACTS = "fig:(historical-computation|appendix-(neighborhood|read-prediction))"
 
 
@@ -94,21 +98,13 @@ def numbers(config: Config) -> ReplayNumbers:
     return numbers_of(config, all_statistics())
 
 
-def transitions_of(rows: pd.DataFrame) -> list[Value]:
-    return list(transition_shares(Responses.from_frame(rows), MODEL, "math500"))
-
-
 @cache
-def paper_transitions() -> list[Value]:
-    return transitions_of(rows_of_main_conditions())
+def paper_responses() -> Responses:
+    return Responses.from_frame(rows_of_main_conditions())
 
 
 def drawn(name: str, numbers: ReplayNumbers, config: Config) -> Figure:
-    labels = Labels.of(config)
-    if name == "historical_computation":
-        return historical_computation.build(numbers, paper_transitions(), labels)
-    modules = {"attention": attention, "neighborhood": neighborhood, "read_prediction": read_prediction}
-    return modules[name].build(numbers, labels)
+    return figure_of(name, config, responses=paper_responses(), replay=numbers)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +147,7 @@ def test_a_figure_s_csv_has_the_paper_s_numbers_once_each(
         ("read_prediction", "fig:appendix-read-prediction"),
     ):
         found = figures[name]
-        text = tidy_csv(found.artifact, found.values, labels, found.columns)
+        text = tidy_csv(found.exhibit.artifact, found.values, labels, found.columns)
         assert joined(text, artifact)["value_ours"].notna().all(), name
         header = text.splitlines()[0].split(",")
         assert header[-5:] == list(COLUMNS) == ["layer", "depth", "k", "low", "high"]
@@ -173,14 +169,18 @@ def test_intervals_are_in_the_csv(config: Config, figures: dict[str, Figure]) ->
 
 
 def test_groups_are_solid_and_dashed_with_hollow_squares(figure: Figure) -> None:
-    if figure.name == "read_prediction":
+    if figure.exhibit.name == "read_prediction":
         return
     lines_by_style = [
         [line for axes in figure.drawing.axes for line in axes.lines if line.get_marker() == style["marker"]]
         for style in STYLES
     ]
     first, second = lines_by_style
-    assert len(first) == len(second) == {"historical_computation": 4, "attention": 4, "neighborhood": 4}[figure.name]
+    assert (
+        len(first)
+        == len(second)
+        == {"historical_computation": 4, "attention": 4, "neighborhood": 4}[figure.exhibit.name]
+    )
     assert all(line.get_linestyle() == "-" for line in first)
     assert all(line.get_linestyle() == "--" and line.get_markerfacecolor() == "none" for line in second)
 
@@ -293,7 +293,7 @@ def test_missing_numbers_are_gaps_with_their_reason(name: str, config: Config) -
 def test_transitions_that_are_missing_are_gaps(numbers: ReplayNumbers, config: Config) -> None:
     rows = rows_of_main_conditions()
     rows = rows.drop(rows[(rows["model"] == MODEL) & (rows["condition"] == "native") & (rows["turn"] == 3)].index[:1])
-    found = historical_computation.build(numbers, transitions_of(rows), Labels.of(config))
+    found = figure_of("historical_computation", config, responses=Responses.from_frame(rows), replay=numbers)
     assert "Not computed:" in " ".join(lines(found))
     write_values = {each.turn: each.value for each in found.values if each.metric == "net change"}
     assert write_values["T2"] == pytest.approx(-0.5)
@@ -331,7 +331,7 @@ def test_a_figure_is_made_from_its_parts_and_waits_for_no_other(config: Config) 
     inputs = RuleInputs(config, RunPaths.of(config))
     for name, parts in REPLAY_FIGURES.items():
         groups = inputs.figure(SimpleNamespace(figure=name))
-        assert [path.stem for path in groups["replay"]] == list(parts)
+        assert [path.stem for path in groups["replay"]] == parts
         assert (groups.keys() == {"replay"}) == (name != "historical_computation")
     rows = inputs.figure(SimpleNamespace(figure="historical_computation"))["rows"]
     assert {path.stem for path in rows} == {"vanilla", "native"}
@@ -339,14 +339,9 @@ def test_a_figure_is_made_from_its_parts_and_waits_for_no_other(config: Config) 
     assert [path.stem for path in text] == list(REPLAY_PARTS)
 
 
-def test_a_run_without_a_replay_has_none_of_its_figures(config: Config) -> None:
-    without = resolve(ROOT, {"run": "paper", "replay": None})
-    assert set(FIGURES) - set(figures_of(without)) == set(REPLAY_FIGURES)
-    with pytest.raises(ValueError, match=r"no figure 'attention' \(there are: overview\)"):
-        build_figure(without, RunPaths.of(without), "attention")
+def test_an_unanalyzed_replay_has_no_statistics(config: Config) -> None:
     assert config.replay is not None
     unanalyzed = config.model_copy(update={"replay": config.replay.model_copy(update={"analysis": None})})
-    assert figures_of(unanalyzed) == ["overview"]
     measured, analyzed = (
         {file.name for file in RuleInputs(each, RunPaths.of(each)).stage_files("replay")}
         for each in (unanalyzed, config)

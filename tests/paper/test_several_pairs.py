@@ -7,14 +7,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from stair.paper.exhibits import LORA as LORA_CONDITIONS
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import Row, markdown
-from stair.paper.table_inputs import LORA as LORA_CONDITIONS
-from stair.paper.tables import accuracy, shared_t1
 from stair.paper.tables.table import Table
-from stair.statistics.grid import Responses
 from tests.paper.compiling import assert_clean, compiled, needs_latex
+from tests.paper.sources import table_of
 from tests.paper.test_tables import rows
 
 LABELS = Labels(models={"m": "First", "n": "Second"}, benchmarks={"b": "Bench", "c": "Other"}, marked=frozenset({"c"}))
@@ -43,14 +42,7 @@ STUDY = {"native": "native", "lora": "direct_read", "lora_stair": "stair", "stai
 
 def made(name: str, pairs: tuple[tuple[str, str], ...]) -> Table:
     frame = pd.concat([of_pair(*pair, LORA if "lora" in name else STUDY) for pair in pairs], ignore_index=True)
-    responses = Responses.from_frame(frame)
-    lengths = frame.assign(bank_tokens=3_000)
-    table = {
-        "lora_comparison": lambda: accuracy.lora_comparison(responses, LABELS),
-        "lora_turns": lambda: accuracy.lora_turns(responses, LABELS),
-        "shared_t1": lambda: shared_t1.build(responses, LABELS),
-        "bank_prefix_accuracy": lambda: shared_t1.build_prefixes(responses, lengths, LABELS),
-    }[name]()
+    table = table_of(name, frame.assign(bank_tokens=3_000), LABELS)
     assert table is not None
     return table
 
@@ -128,6 +120,6 @@ def test_the_caption_names_the_seeded_controls_that_the_table_has(families: tupl
     names = {"native": "native", "stair": "stair"}
     frames = [of_pair("m", "b", names)]
     frames += [of_pair("m", "b", {"lora": f"{family}-{seed}"}) for family in families for seed in (1, 2, 3)]
-    table = shared_t1.build(Responses.from_frame(pd.concat(frames, ignore_index=True)), LABELS)
+    table = table_of("shared_t1", pd.concat(frames, ignore_index=True), LABELS)
     assert table is not None
     assert f"per problem. {sentence} conditions" in table.layout.caption

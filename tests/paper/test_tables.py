@@ -17,13 +17,13 @@ from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import Cell, Row, markdown
-from stair.paper.stage import build, write
-from stair.paper.tables import accuracy
+from stair.paper.make import build_table, write
 from stair.paper.tables.table import Table, best, nothing
 from stair.paper.terminal import terminal
 from stair.paper.tidy import COLUMNS, tidy_csv
-from stair.statistics.grid import Gap, Responses
+from stair.statistics.grid import Gap
 from stair.statistics.values import Value
+from tests.paper.sources import source_of, table_of
 from tests.statistics.paper_rows import rows_of_evaluation
 
 ROOT = Path(__file__).parents[2]
@@ -60,7 +60,7 @@ def rows(benchmark: str, correct: dict[tuple[str, int], int]) -> pd.DataFrame:
 
 
 def summary(*frames: pd.DataFrame) -> Table:
-    table = accuracy.summary(Responses.from_frame(pd.concat(frames, ignore_index=True)), LABELS)
+    table = table_of("continuous_summary", pd.concat(frames, ignore_index=True), LABELS)
     assert table is not None
     return table
 
@@ -166,9 +166,11 @@ def test_a_pooled_number_names_its_models_where_they_are_not_the_papers() -> Non
 def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -> None:
     """Rows with the paper's counts, through the run's labels: the CSV joins the paper's values as they are spelled."""
     config = resolve(ROOT, {"run": "paper"})
-    table = accuracy.summary(Responses.from_frame(rows_of_evaluation()), Labels.of(config))
+    table = table_of("continuous_summary", rows_of_evaluation(), Labels.of(config))
     assert table is not None
-    ours = pd.read_csv(io.StringIO(tidy_csv(table.artifact, table.values, Labels.of(config))), dtype={"group": str})
+    ours = pd.read_csv(
+        io.StringIO(tidy_csv(table.exhibit.artifact, table.values, Labels.of(config))), dtype={"group": str}
+    )
     paper = pd.read_csv(ROOT / "stair/paper/paper_values.csv", dtype={"value": str, "group": str})
     keys = ["artifact", "model", "benchmark", "condition", "turn", "metric", "unit"]
     paper = paper[
@@ -184,15 +186,15 @@ def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -
 
 def test_a_table_that_is_not_known_names_those_that_are() -> None:
     config = resolve(ROOT, {"run": "tiny"})
-    with pytest.raises(ValueError, match=r"there is no table 'continuos' \(there are: continuous_summary"):
-        build(config, RunPaths.of(config), "continuos")
+    with pytest.raises(ValueError, match=r"there is no table 'continuos' \(there are: history_correctness_summary"):
+        build_table(config, RunPaths.of(config), "continuos")
 
 
 def test_no_rows_no_table() -> None:
     frame = rows("b", {})
     frame["condition"] = "another"
     only_one_turn = frame[frame["turn"] == 1].drop_duplicates(["problem_id", "sample"])
-    assert accuracy.summary(Responses.from_frame(only_one_turn), LABELS) is None
+    assert table_of("continuous_summary", only_one_turn, LABELS) is None
 
 
 def test_marks_ignore_what_is_smaller_than_any_difference() -> None:
@@ -202,7 +204,7 @@ def test_marks_ignore_what_is_smaller_than_any_difference() -> None:
 
 
 def test_a_key_without_a_label_stands_for_itself() -> None:
-    table = accuracy.summary(Responses.from_frame(rows("b", {})), Labels())
+    table = table_of("continuous_summary", rows("b", {}), Labels())
     assert table is not None
     assert isinstance(table.layout.rows[0], Row)
     assert table.layout.rows[0].cells[0].text == "m"
@@ -211,7 +213,7 @@ def test_a_key_without_a_label_stands_for_itself() -> None:
 
 
 def test_a_table_of_nothing_says_so_in_every_form() -> None:
-    table = nothing("comparisons", LABELS)
+    table = nothing(source_of("comparisons", rows("b", {}), LABELS))
     assert "has not all the conditions" in markdown(table.layout) and "A note of the run." in markdown(table.layout)
     assert "\\label{comparisons}" in latex(table.layout)
     assert "Nothing to show" in terminal(table.layout, 80).plain

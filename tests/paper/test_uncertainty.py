@@ -9,11 +9,11 @@ import pytest
 from stair.core import ConditionName
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, markdown, rounded, signed
-from stair.paper.tables import uncertainty
 from stair.statistics.grid import Gap, Responses
 from stair.statistics.interval_tables import condition_comparisons, turn_intervals
 from stair.statistics.intervals import bootstrap_interval
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
+from tests.paper.sources import table_of
 from tests.paper.test_tables import rows
 from tests.statistics.paper_rows import grid_rows
 
@@ -30,7 +30,8 @@ def frame() -> pd.DataFrame:
 
 def test_every_score_has_its_two_intervals(frame: pd.DataFrame) -> None:
     responses = Responses.from_frame(frame)
-    table = uncertainty.intervals(responses, LABELS)
+    table = table_of("intervals", frame, LABELS)
+    assert table is not None
     found = {(v.benchmark, v.condition, v.turn, v.group, v.metric): v.value for v in table.values}
     expected = pd.DataFrame(turn_intervals(responses)).set_index(["benchmark", "condition", "turn", "metric"])
     row = expected.loc[("b", "stair", "T2-T4", "Avg@4")]
@@ -53,10 +54,11 @@ def test_a_familys_seeds_are_averaged_before_they_are_compared() -> None:
     grids = {"native": [[0, 0, 0, 0]] * 4, keys[0]: [[1, 1, 0, 0]] * 2 + [[0, 0, 0, 0]] * 2}
     grids[keys[1]] = [[0, 0, 0, 0]] * 2 + [[1, 1, 1, 1]] * 2
     frames = [grid_rows("m", "b", key, 2, np.array(grid, dtype=bool), np.arange(4)) for key, grid in grids.items()]
-    responses = Responses.from_frame(pd.concat(frames))
+    frame = pd.concat(frames)
+    responses = Responses.from_frame(frame)
 
     def differences(labels: Labels) -> dict[tuple[str, str], object]:
-        table = uncertainty.shared_t1_comparisons(responses, labels)
+        table = table_of("shared_t1_comparisons", frame, labels)
         assert table is not None
         return {(v.condition, v.metric): v.value for v in table.values}
 
@@ -79,7 +81,7 @@ def test_a_familys_seeds_are_averaged_before_they_are_compared() -> None:
 
 def test_conditions_are_compared_with_native_problem_by_problem(frame: pd.DataFrame) -> None:
     responses = Responses.from_frame(frame)
-    table = uncertainty.comparisons(responses, LABELS)
+    table = table_of("comparisons", frame, LABELS)
     assert table is not None
     expected = pd.DataFrame(condition_comparisons(responses, "m", "b", "stair", "native")).set_index(["turn", "metric"])
     row = expected.loc[("T2-T4", "Avg@4")]
@@ -106,7 +108,7 @@ def again(frame: pd.DataFrame, condition: str, flipped: int) -> pd.DataFrame:
 
 def test_what_asks_native_again_stands_beside_every_effect_as_its_noise(frame: pd.DataFrame) -> None:
     both = pd.concat([frame, again(frame, "native_again", 0), again(frame, "stair_null", 3)], ignore_index=True)
-    table = uncertainty.comparisons(Responses.from_frame(both), LABELS)
+    table = table_of("comparisons", both, LABELS)
     assert table is not None
     found = {(v.benchmark, v.condition, v.turn, v.metric): v.value for v in table.values}
     floor = "Avg@4 minus Native noise floor"
@@ -134,7 +136,7 @@ def test_what_differs_beyond_chance_is_bold_and_nothing_else() -> None:
         ]
     )
     same = rows("c", {("native", 0): 8, ("stair", 0): 8})
-    table = uncertainty.comparisons(Responses.from_frame(pd.concat([apart, same], ignore_index=True)), LABELS)
+    table = table_of("comparisons", pd.concat([apart, same], ignore_index=True), LABELS)
     assert table is not None
     marks = {row.cells[0].text: row.cells[2].bold for row in table.layout.rows if not row.heading}
     assert marks == {"Bench": True, "Other": False}
@@ -142,7 +144,7 @@ def test_what_differs_beyond_chance_is_bold_and_nothing_else() -> None:
 
 def test_without_native_there_is_nothing_to_compare() -> None:
     frame = rows("b", COUNTS)
-    assert uncertainty.comparisons(Responses.from_frame(frame[frame["condition"] != "native"]), LABELS) is None
+    assert table_of("comparisons", frame[frame["condition"] != "native"], LABELS) is None
 
 
 def test_a_difference_of_nothing_has_no_sign() -> None:

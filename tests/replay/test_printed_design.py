@@ -14,8 +14,8 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
-from stair.paper.labels import Labels
 from stair.paper.latex import latex
+from stair.paper.make import build_table
 from stair.paper.tables import replay_design
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
@@ -80,7 +80,7 @@ def test_the_tables_give_the_same_design(written: Written) -> None:
 
 
 def test_the_latex_is_the_papers(written: Written) -> None:
-    table = replay_design.build(written.config, written.paths, Labels.of(written.config))
+    table = build_table(written.config, written.paths, "replay_design")
     assert printed(latex(table.layout)) == printed(TABLE)
 
 

@@ -17,8 +17,7 @@ from safetensors.numpy import load_file
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.paper.paper_order import shown
-from stair.paper.table_inputs import FIGURES, tables_of
+from stair.paper.exhibits import exhibits
 from stair.pipeline.export import export
 from stair.records.keys import ids_digest
 from stair.sessions.renderer import Exchange, Renderer
@@ -164,7 +163,8 @@ def test_trained_parameters_are_those_of_the_weights(run: tuple[Config, RunPaths
 
 def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, RunPaths]) -> None:
     config, paths = run
-    for name in tables_of(config):
+    of_rows = [each for each in exhibits(config) if each.rows is not None]
+    for name in (each.name for each in of_rows if each.kind == "table"):
         for suffix in (".md", ".tex"):
             text = " ".join(paths.table(name, suffix).read_text().split())
             assert "From tiny models" in text, (name, suffix)
@@ -173,13 +173,13 @@ def test_every_artifact_says_that_it_comes_from_tiny_models(run: tuple[Config, R
             "artifact", "model", "benchmark", "condition", "turn", "group", "metric", "value", "unit",
         ]  # fmt: skip
         assert values.value.notna().all()
-    for name in FIGURES:
+    for name in (each.name for each in exhibits(config) if each.kind == "figure"):
         assert all(paths.figure(name, suffix).stat().st_size > 0 for suffix in (".png", ".pdf", ".csv"))
 
 
 @needs_latex
 def test_every_table_compiles_alone(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
-    tables = [each for each in shown(run[0]) if each.kind == "table"]
+    tables = [each for each in exhibits(run[0]) if each.kind == "table"]
     assert sum(each.in_paper for each in tables) == 17
     for each in tables:
         place = tmp_path / each.name

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from stair.config.resolve import ConfigError, dump, resolve, validate
-from stair.paper.table_inputs import run_tables, tables_of
+from stair.paper.exhibits import exhibits
 from stair.stages.runtime.settings import runtime as runtime_settings
 from tests.listed import listed
 
@@ -44,7 +44,7 @@ def test_a_run_that_was_resolved_before_the_study_existed_is_still_read() -> Non
 def test_without_its_model_benchmark_or_controller_there_is_no_study(removed: dict[str, Any]) -> None:
     config = resolve(ROOT, {"run": "paper", **removed})
     assert config.runtime is None
-    assert "bank_runtime" not in run_tables(config)
+    assert "bank_runtime" not in [each.name for each in exhibits(config)]
 
 
 def test_the_overlay_of_the_readme_has_no_study(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_the_overlay_of_the_readme_has_no_study(tmp_path: Path) -> None:
 def test_shapes_only_measures() -> None:
     config = resolve(ROOT, {"run": "shapes"})
     assert config.only_measures
-    assert tables_of(config) == {}
+    assert not [each for each in exhibits(config) if each.rows is not None]
     jobs = listed("shapes")
     assert {job.rule for job in jobs} == {"measure_runtime", "table", "figure", "provenance", "report"}
     assert {job.wildcards["table"] for job in jobs if job.rule == "table"} == {"bank_runtime", "in_text"}

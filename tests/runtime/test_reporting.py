@@ -14,11 +14,11 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.paper.figures import bank_cost
 from stair.paper.figures import figure as figures
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import markdown
+from stair.paper.make import build_figure, build_table
 from stair.paper.tables import bank_runtime
 from stair.paper.tidy import tidy_csv
 from stair.stages.runtime.repetitions import Line, write_lines
@@ -85,9 +85,9 @@ def written(
 
 def test_the_papers_numbers_are_spelled_as_the_papers_values(tmp_path: Path) -> None:
     config, paths, labels = written(tmp_path, lines(), runtime={"variants": ["fast-serial"]})
-    table = bank_runtime.build(config, paths, labels)
+    table = build_table(config, paths, "bank_runtime")
     text = [*bank_runtime.in_text(config, paths)]
-    (tmp_path / "ours.csv").write_text(tidy_csv(table.artifact, [*table.values, *text], labels))
+    (tmp_path / "ours.csv").write_text(tidy_csv(table.exhibit.artifact, [*table.values, *text], labels))
     ours, paper = (
         pd.read_csv(path, dtype=str, keep_default_na=False) for path in (tmp_path / "ours.csv", PAPER_VALUES)
     )
@@ -103,8 +103,8 @@ def test_the_papers_numbers_are_spelled_as_the_papers_values(tmp_path: Path) -> 
 
 
 def test_the_rows_read_as_the_papers(tmp_path: Path) -> None:
-    config, paths, labels = written(tmp_path, lines(), runtime={"variants": ["fast-serial"]})
-    layout = bank_runtime.build(config, paths, labels).layout
+    config, paths, _ = written(tmp_path, lines(), runtime={"variants": ["fast-serial"]})
+    layout = build_table(config, paths, "bank_runtime").layout
     assert [tuple(cell.text for cell in row.cells) for row in layout.rows if not row.heading] == [
         ("Native", "0", "≈ 0", "70", "10.08", "8.03", "10.15"),
         ("2K", "24", "6", "110", "10.02", "8.19", "10.15"),
@@ -128,8 +128,8 @@ def test_the_rows_read_as_the_papers(tmp_path: Path) -> None:
 def test_the_printed_equations_and_the_overlapped_transfer_stand_beside(tmp_path: Path) -> None:
     overlapped = [line for line in lines("fast-overlapped", transfer_s=None) if line.variant]
     printed = [line for line in lines("printed-serial", prefill_s=1.0) if line.variant]
-    config, paths, labels = written(tmp_path, [*lines(), *overlapped, *printed])
-    table = bank_runtime.build(config, paths, labels)
+    config, paths, _ = written(tmp_path, [*lines(), *overlapped, *printed])
+    table = build_table(config, paths, "bank_runtime")
     assert [row.cells[0].text for row in table.layout.rows if row.heading] == [
         "Fast, serial", "Fast, overlapped", "Printed, serial",
     ]  # fmt: skip
@@ -148,14 +148,14 @@ def test_too_few_long_banks_are_a_gap_with_the_count(tmp_path: Path) -> None:
     empty = {name: None for name, value in vars(LINE).items() if not isinstance(value, str)}
     texts = dict.fromkeys(("part", "history", "row", "variant"), "")
     gap = replace(LINE, **{**empty, **texts, "gap": reason})
-    config, paths, labels = written(tmp_path, [gap])
-    table = bank_runtime.build(config, paths, labels)
+    config, paths, _ = written(tmp_path, [gap])
+    table = build_table(config, paths, "bank_runtime")
     assert table.values
     assert {value.value for value in table.values} == {Gap(reason)}
     assert all(cell.text == "--" for row in table.layout.rows if not row.heading for cell in row.cells[1:])
     assert table.layout.notes.count(f"Not reported: {reason}.") == 1
     assert {value.value for value in bank_runtime.in_text(config, paths)} == {Gap(reason)}
-    figure = bank_cost.of_run(config, paths, MODEL)
+    figure = build_figure(config, paths, f"bank_cost_{MODEL}")
     assert figure.values == ()
 
 
@@ -163,8 +163,8 @@ def test_a_row_that_did_not_fit_is_a_gap_of_its_own(tmp_path: Path) -> None:
     content = [line for line in lines("printed-serial") if line.row != "full"]
     reason = "row full of h0 (printed-serial): the device's memory does not suffice"
     content.append(replace(LINE, row="full", variant="printed-serial", history="h0", prefill_s=None, gap=reason))
-    config, paths, labels = written(tmp_path, content, runtime={"variants": ["printed-serial"]})
-    table = bank_runtime.build(config, paths, labels)
+    config, paths, _ = written(tmp_path, content, runtime={"variants": ["printed-serial"]})
+    table = build_table(config, paths, "bank_runtime")
     gaps = [value for value in table.values if isinstance(value.value, Gap)]
     assert {value.condition for value in gaps} == {"Full"}
     assert f"Not reported: {reason}." in table.layout.notes
@@ -183,8 +183,8 @@ def test_a_reduced_shape_is_said_wherever_numbers_stand(tmp_path: Path) -> None:
             ("entries-128", "fast-serial", 128),
         )
     ]
-    config, paths, labels = written(tmp_path, content, "shapes", runtime={"variants": ["fast-serial"]})
-    table = bank_runtime.build(config, paths, labels)
+    config, paths, _ = written(tmp_path, content, "shapes", runtime={"variants": ["fast-serial"]})
+    table = build_table(config, paths, "bank_runtime")
     assert {value.group for value in table.values} == {"random weights, reduced shape"}
     headings = [row.cells[0].text for row in table.layout.rows if row.heading]
     assert headings == [f"{name} shape (reduced): fast, serial" for name in ("Qwen3-4B", "Qwen3.5-4B", "Qwen3.5-9B")]
@@ -192,7 +192,7 @@ def test_a_reduced_shape_is_said_wherever_numbers_stand(tmp_path: Path) -> None:
     assert "Random weights, reduced shape: 12 layers of width 64" in notes
     assert "resident memory of the whole process" in notes
     assert all("reduced shape" in value.group for value in bank_runtime.in_text(config, paths))
-    figure = bank_cost.of_run(config, paths, MODEL)
+    figure = build_figure(config, paths, f"bank_cost_{MODEL}")
     assert {value.group.partition(", STAIR")[0] for value in figure.values} == {"random weights, reduced shape"}
     assert any("reduced shape" in text.get_text() for text in figure.drawing.texts)
 
@@ -217,8 +217,8 @@ def test_the_figure_draws_what_its_csv_holds(tmp_path: Path, grown: bool) -> Non
             for t in range(1, 17)
         ]
     config, paths, labels = written(tmp_path, content)
-    figure = bank_cost.of_run(config, paths, MODEL)
-    figures.write(figure, labels, lambda suffix: paths.figure(figure.name, suffix))
+    figure = build_figure(config, paths, f"bank_cost_{MODEL}")
+    figures.write(figure, labels, lambda suffix: paths.figure(figure.exhibit.name, suffix))
     axes = figure.drawing.axes
     assert [axis.get_title() for axis in axes[:2]] == ["T2 prefill (ms)", "Peak memory (GiB)"]
     assert len(axes) == (3 if grown else 2)
@@ -230,6 +230,6 @@ def test_the_figure_draws_what_its_csv_holds(tmp_path: Path, grown: bool) -> Non
         if v.metric == "prefill" and v.group == "STAIR, fast read" and "entries" in v.condition
     ]
     assert list(drawn["STAIR, fast read"].get_ydata()) == fast
-    frame = pd.read_csv(paths.figure(figure.name, ".csv"), keep_default_na=False)
+    frame = pd.read_csv(paths.figure(figure.exhibit.name, ".csv"), keep_default_na=False)
     assert set(frame["artifact"]) == {"fig:bank-cost"}
     assert set(frame["unit"]) == {"ms", "GiB", "MiB"}

@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from stair.config.resolve import resolve
 from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import SamplingSettings
-from stair.paper.stage import tables_from
+from stair.paper.make import tables_from
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS

@@ -56,7 +56,7 @@ def test_code_that_generates_runs_nothing_that_generates(finished_run: Path, pac
         "engines/transformers/engine.py",
         "stages/training/loop.py",
         "stages/rollouts/stage.py",
-        "paper/stage.py",
+        "paper/make.py",
     ):
         append(package / "stair" / file, "\nADDED = 1\n")
     found = jobs_with(package, finished_run)

@@ -11,7 +11,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.paper.paper_order import shown
+from stair.paper.exhibits import exhibits
 from tests.paper.compiling import needs_latex
 from tests.workflow.conftest import run_in
 
@@ -52,7 +52,7 @@ def test_the_page_has_everything_and_loads_nothing(finished_run: Path) -> None:
     assert not page.tags & {"script", "link", "iframe", "object"}
     assert all(source.startswith("data:image/png;base64,") for source in page.loaded)
     assert not re.search(r"url\(|@import", text)
-    parts = shown(config)
+    parts = exhibits(config)
     assert len(page.loaded) == sum(each.kind == "figure" for each in parts) > 5
     assert [name for name in page.ids if name.startswith(("table-", "figure-"))] == [each.anchor for each in parts]
     assert len(page.ids) == len(set(page.ids))
@@ -80,7 +80,7 @@ def test_the_paper_is_one_pdf_and_the_same_bytes(copied_run: Path) -> None:
     folder = copied_run / "results/smoke"
     config = load_run(folder)
     done = run_in(copied_run, "stair", "paper", "--run", "results/smoke")
-    count = sum(each.in_paper for each in shown(config))
+    count = sum(each.in_paper for each in exhibits(config))
     assert done.stdout == f"results/smoke/paper.pdf: {count} tables and figures\n"
     before = (folder / "paper.pdf").read_bytes()
     assert before.startswith(b"%PDF-") and b"/CreationDate" not in before

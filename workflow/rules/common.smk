@@ -14,8 +14,7 @@ from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.records.interruption import PARENT
 from stair.records.keys import digest_of
-from stair.paper import table_inputs
-from stair.paper.table_inputs import FIGURE_SUFFIXES, TABLE_SUFFIXES
+from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, exhibits
 from stair.pipeline.jobs import JOBS, gpus_of
 from stair.pipeline.jobs import settings_of as settings_of_job
 from stair.pipeline.inputs import RuleInputs

@@ -14,7 +14,7 @@ rule figure:
     benchmark:
         paths.timing("figure", "{figure}")
     wildcard_constraints:
-        figure=one_of(table_inputs.every_figure(cfg)),
+        figure=one_of(each.name for each in exhibits(cfg) if each.kind == "figure"),
     params:
         settings=settings_of("figure"),
     shell:

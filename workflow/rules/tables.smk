@@ -14,7 +14,7 @@ rule table:
     benchmark:
         paths.timing("table", "{table}")
     wildcard_constraints:
-        table=one_of(table_inputs.every_table(cfg)),
+        table=one_of(each.name for each in exhibits(cfg) if each.kind == "table"),
     params:
         settings=settings_of("table"),
     shell:

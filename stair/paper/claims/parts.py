@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 
 from stair.config.claim_bounds import ClaimBounds
@@ -44,23 +43,13 @@ class Part:
     unit: str
     ratios: tuple[Ratio, ...] | Gap
     """The effect as sums over problems; empty for a number that another stage reports."""
-    measure: Callable[[], Effect | Gap] | None = field(default=None, repr=False)
-    """Computes the effect with its interval; None where there is a gap."""
+    effect: Effect | Gap
+    """The effect with its interval, or why the run does not have it."""
 
     @classmethod
-    def of(cls, name: str, unit: str, ratio: Ratio | Gap, measure: Callable[..., Effect | Gap], *more: str) -> Part:
-        """The part of one ratio, which `measure` gets before `more`."""
-        if isinstance(ratio, Gap):
-            return cls(name, unit, ratio)
-        return cls(name, unit, (ratio,), partial(measure, ratio, *more))
-
-    @cached_property
-    def effect(self) -> Effect | Gap:
-        """The effect with its interval, or why the run does not have it."""
-        if isinstance(self.ratios, Gap):
-            return self.ratios
-        assert self.measure is not None
-        return self.measure()
+    def missing(cls, name: str, unit: str, gap: Gap) -> Part:
+        """A part that the run does not have."""
+        return cls(name, unit, gap, gap)
 
     @property
     def gap(self) -> str:
@@ -142,7 +131,9 @@ def _paired_part(
 ) -> Part:
     """The part of a paired difference."""
     ratio = absent or paired_ratio(responses, terms, passed=passed)
-    return Part.of(name, "pp", ratio, lambda _: paired_effect(responses, terms, passed=passed))
+    if isinstance(ratio, Gap):
+        return Part.missing(name, "pp", ratio)
+    return Part(name, "pp", (ratio,), paired_effect(responses, terms, passed=passed))
 
 
 def _difference(gain: Part, other: Part) -> Part:
@@ -150,7 +141,7 @@ def _difference(gain: Part, other: Part) -> Part:
     if isinstance(gain.ratios, Gap) or isinstance(other.ratios, Gap):
         return gain if isinstance(gain.ratios, Gap) else replace(other, name=gain.name)
     negative = (replace(ratio, sign=-ratio.sign) for ratio in other.ratios)
-    return Part(gain.name, gain.unit, (*gain.ratios, *negative), lambda: difference_of_gains(gain.effect, other.effect))
+    return Part(gain.name, gain.unit, (*gain.ratios, *negative), difference_of_gains(gain.effect, other.effect))
 
 
 def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:
@@ -220,7 +211,10 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     for group in test.groups:
         ratio = absent or conditional_ratio(evidence.responses, pooled, group, test.greater, test.less)
         name = f"pooled, {MEAN}, {group}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
-        yield Part.of(name, "pp", ratio, conditional_effect, group, test.greater, test.less)
+        if isinstance(ratio, Gap):
+            yield Part.missing(name, "pp", ratio)
+        else:
+            yield Part(name, "pp", (ratio,), conditional_effect(ratio, group, test.greater, test.less))
 
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
@@ -231,7 +225,11 @@ def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
         ratios = absent or transition_ratios(evidence.responses, test.model, test.benchmark, turn)
         for direction in _DIRECTIONS:
             name = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, T{turn}: {direction}"
-            yield Part.of(name, "%", ratios if isinstance(ratios, Gap) else ratios[direction], _occurrence)
+            ratio = ratios if isinstance(ratios, Gap) else ratios[direction]
+            if isinstance(ratio, Gap):
+                yield Part.missing(name, "%", ratio)
+            else:
+                yield Part(name, "%", (ratio,), _occurrence(ratio))
 
 
 def _occurrence(ratio: Ratio) -> Effect:
@@ -276,10 +274,10 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))
             gap = next((end for end in ends if isinstance(end, Gap)), None)
             if gap is not None:
-                yield Part(part, "", gap)
+                yield Part.missing(part, "", gap)
                 continue
             (ours, unit), (theirs, other) = (end for end in ends if not isinstance(end, Gap))
-            yield Part(part, unit or other, (), partial(difference_of_estimates, ours, _scaled(theirs, times)))
+            yield Part(part, unit or other, (), difference_of_estimates(ours, _scaled(theirs, times)))
 
 
 def _number(number: float | Bound, bounds: ClaimBounds) -> float:

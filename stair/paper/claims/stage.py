@@ -16,9 +16,9 @@ from stair.paper.claims.statements import paper_effects, read_claims
 from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.stage import structure_note
+from stair.paper.exhibits import Exhibit, reported_values
 from stair.paper.layout import DASH, Layout, markdown, signed
 from stair.paper.scored_rows import read_rows, scored_files
-from stair.paper.table_inputs import reported_values
 from stair.paper.tables.table import Column, Table
 from stair.paper.tables.table import Line as TableLine
 from stair.records.files import write_text
@@ -135,7 +135,7 @@ def layout(path: Path, config: Config) -> Layout:
         "problems that would show it, or times as many histories or problems (×)."
     )
     notes = tuple(filter(None, (structure_note(config), config.note)))
-    return Table.of("claims", caption, columns, [("", lines)], (), notes).layout
+    return Table.of(Exhibit("table", "claims", ""), caption, columns, [("", lines)], (), notes).layout
 
 
 def write(judged: Sequence[Judged], config: Config, path: Path) -> None:

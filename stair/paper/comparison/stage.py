@@ -13,8 +13,8 @@ from stair.paper.comparison.compared import Compared, Verdict, compare
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
+from stair.paper.exhibits import reported_values
 from stair.paper.scored_rows import read_rows, scored_files
-from stair.paper.table_inputs import reported_values
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table, markdown_table
 

@@ -6,8 +6,8 @@ from stair.paper.figures.diagram import place
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.replay_panels import draw_layers, figure_of, group_legend, layer_axis, panel_title, panels
 from stair.paper.figures.style import SERIES, TEXT_WIDTH
-from stair.paper.labels import Labels
-from stair.paper.replay_numbers import GROUPS, ReplayNumbers
+from stair.paper.replay_numbers import GROUPS
+from stair.paper.source import Source
 
 _TITLES = {
     "user": "Earlier user bodies",
@@ -19,11 +19,12 @@ _HEIGHT = 84.0
 _COLOUR = SERIES[2]
 
 
-def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """Four panels with common scales."""
+    numbers = source.replay
     curves = {(of, group): numbers.curve("attention mass", of, group) for of in _TITLES for group in GROUPS}
     shown = [each for curve in curves.values() for each in curve]
-    with panels(58 + _HEIGHT, numbers, shown, labels, intervals=True) as (drawing, foot):
+    with panels(58 + _HEIGHT, source, shown, intervals=True) as (drawing, foot):
         gap, left = 9.0, 32.0
         width = (TEXT_WIDTH * 72 - left - 3 - 3 * gap) / 4
         for column, (of, title) in enumerate(_TITLES.items()):
@@ -37,4 +38,4 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
             if column == 0:
                 axes.set_ylabel("Attention mass (%)")
         group_legend(drawing, foot + 3, _COLOUR)
-    return figure_of("attention", numbers, shown, drawing)
+    return figure_of(source, shown, drawing)

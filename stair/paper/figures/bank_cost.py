@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
 from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import DASHES, INK, MUTED, RULE, SERIES, THIN
 from stair.paper.labels import Labels
-from stair.paper.table_inputs import BANK_COST_FIGURE
+from stair.paper.source import Source
 from stair.stages.runtime.repetitions import Line, median_over_histories, read_lines, selected
 from stair.statistics.values import Value
 
@@ -23,13 +21,10 @@ _METRICS = (("transfer", "transfer_s", 1e-3, "ms"), ("prefill", "prefill_s", 1e-
             ("peak memory", "peak_bytes", 2.0**30, "GiB"), ("bank size", "kv_bytes", 2.0**20, "MiB"))  # fmt: skip
 
 
-def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
-    """The figure of a run's model."""
-    return build(model, read_lines(paths.runtime(model)), Labels.of(config).drawn())
-
-
-def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """Left prefill, in the middle peak memory, against the bank's length; right the growth, where it was measured."""
+    model, labels = source.exhibit.model, source.labels
+    lines = read_lines(source.paths.runtime(model))
     values = list(_values(model, lines))
     shape = lines[0].shape if lines else ""
     grown = selected(lines, part="growth")
@@ -64,7 +59,7 @@ def build(model: str, lines: Sequence[Line], labels: Labels) -> Figure:
             drawing.legend(handles, names, loc="outside upper center", ncols=3, handlelength=2.6)
         else:
             axes[0].text(0.5, 0.5, "not measured", transform=axes[0].transAxes, ha="center", color=INK)
-    return Figure(f"{BANK_COST_FIGURE}{model}", tuple(values), drawing)
+    return Figure(source.exhibit, tuple(values), drawing)
 
 
 def _values(model: str, lines: Sequence[Line]) -> list[Value]:

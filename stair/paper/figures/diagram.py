@@ -21,7 +21,7 @@ from stair.paper.figures.style import (
     TINY,
     text_width,
 )
-from stair.paper.labels import Labels
+from stair.paper.source import Source
 from stair.statistics.values import Value
 
 if TYPE_CHECKING:
@@ -251,8 +251,7 @@ def _stroke(dashed: bool) -> Any:
 
 
 def schematic(
-    name: str,
-    labels: Labels,
+    source: Source,
     panels: Sequence[tuple[float, Callable[[Diagram], Iterable[Value]]]],
     rows: Sequence[Sequence[str]],
     numbers: Mapping[str, Mapping[str, float]],
@@ -260,8 +259,7 @@ def schematic(
     """A figure of STAIR's controllers: panels from top to bottom, below them a table of the models.
 
     Args:
-        name: the figure's.
-        labels: the run's labels.
+        source: the figure's.
         panels: each one's height in points, and what draws it on its plane and gives the numbers that it shows.
         rows: the table's, its headings first.
         numbers: the table's numbers by model and metric.
@@ -269,7 +267,7 @@ def schematic(
     table = table_row() * len(rows) + 6
     top = sum(height for height, _ in panels) + table
     values: list[Value] = []
-    with canvas(top, labels.notes) as (drawing, foot):
+    with canvas(top, source.labels.notes) as (drawing, foot):
         for height, draw in panels:
             top -= height
             values += draw(Diagram(drawing, foot + top, height))
@@ -277,7 +275,7 @@ def schematic(
         plane.table(2, table - 2, plane.width - 4, rows)
     for model, of_model in numbers.items():
         values += [Value(model, "", "stair", "", "", metric, number, "") for metric, number in of_model.items()]
-    return Figure(name, tuple(values), drawing)
+    return Figure(source.exhibit, tuple(values), drawing)
 
 
 def table_row() -> float:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from stair.paper.exhibits import Exhibit
 from stair.paper.figures.style import MUTED, TEXT_WIDTH, TINY, styled, wrapped
 from stair.paper.labels import Labels
-from stair.paper.paper_labels import artifact
 from stair.paper.tidy import tidy_csv
 from stair.records.files import replacing, write_text
 from stair.statistics.values import Value
@@ -24,16 +24,11 @@ if TYPE_CHECKING:
 class Figure:
     """A finished figure."""
 
-    name: str
+    exhibit: Exhibit
     values: tuple[Value, ...]
     drawing: Drawing
     columns: tuple[str, ...] = ()
     """Further columns of the CSV: attributes of the values."""
-
-    @property
-    def artifact(self) -> str:
-        """The paper's label."""
-        return artifact(self.name)
 
 
 @contextmanager
@@ -62,7 +57,7 @@ def canvas(
 
 def write(figure: Figure, labels: Labels, path: Callable[[str], Path]) -> None:
     """Writes PDF, PNG and the CSV of what is drawn; the same numbers give the same bytes."""
-    write_text(path(".csv"), tidy_csv(figure.artifact, figure.values, labels, figure.columns))
+    write_text(path(".csv"), tidy_csv(figure.exhibit.artifact, figure.values, labels, figure.columns))
     _lay_out(figure.drawing)
     for suffix, metadata in ((".pdf", {"CreationDate": None}), (".png", {})):
         buffer = io.BytesIO()

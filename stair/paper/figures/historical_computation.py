@@ -30,8 +30,10 @@ from stair.paper.figures.style import (
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
 from stair.paper.replay_numbers import COLUMNS, GROUPS, ReplayNumbers
+from stair.paper.source import Source
 from stair.paper.tables.table import gap_reasons
 from stair.statistics.grid import Gap
+from stair.statistics.transitions import transition_shares
 from stair.statistics.values import Value
 
 if TYPE_CHECKING:
@@ -46,16 +48,13 @@ _TOP, _PANEL = 116.0, 92.0
 """Points of the heights of A and D, and of the axes of B and C."""
 
 
-def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) -> Figure:
-    """All four panels.
-
-    Args:
-        numbers: attention and geometry of a replay.
-        transitions: as `stair.statistics.transitions.transition_shares` gives them.
-        labels: the run's labels.
-    """
+def build(source: Source) -> Figure:
+    """All four panels, of the attention and geometry of a replay."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+    numbers, labels = source.replay, source.labels
+    place_of_answers = (source.config.transitions.model, source.config.transitions.benchmark)
+    transitions = transition_shares(source.responses, *place_of_answers)
     k, reported = numbers.analysis.neighborhoods[0], numbers.analysis.reported_layer
     sizes = {(of, group): numbers.at("size", of, group) for of in _SIZES for group in GROUPS}
     energies = {(part, group): numbers.at("energy", part, group, layer=reported) for part in _PARTS for group in GROUPS}
@@ -76,7 +75,7 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         *(f"D: {labels.model(model)}, {labels.benchmark(benchmark)}." for model, benchmark in others),
         *(f"Not computed: {reason}." for reason in gap_reasons(transitions)),
     ]
-    with panels(71 + _PANEL + _TOP, numbers, shown, labels, notes, intervals=True) as (drawing, foot):
+    with panels(71 + _PANEL + _TOP, source, shown, notes, intervals=True) as (drawing, foot):
         lower = foot + 41
         upper = lower + _PANEL + 30
         _crossing(Diagram(drawing, upper, _TOP), numbers, labels, sizes)
@@ -105,7 +104,7 @@ def build(numbers: ReplayNumbers, transitions: Sequence[Value], labels: Labels) 
         axes[2].set(ylim=(0, 100), yticks=range(0, 101, 25))
         _legend(drawing, foot + 3)
     values = [*(numbers.value(each) for each in shown), *transitions]
-    return Figure("historical_computation", tuple(values), drawing, COLUMNS)
+    return Figure(source.exhibit, tuple(values), drawing, COLUMNS)
 
 
 # ---------------------------------------------------------------- A

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.paper.controlled import Controlled, of_models, read_controlled
+from stair.paper.controllers import of_models, read_controlled
 from stair.paper.figures.diagram import BANK, FROZEN, LEARNED, Diagram, cell, corner, count, schematic
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.style import COLOURS, RULE, THIN, TINY
-from stair.paper.labels import Labels
+from stair.paper.source import Source
 
 
-def of_run(config: Config, paths: RunPaths) -> Figure:
-    """The figure of a run."""
-    return build(of_models(config, paths, read_controlled), Labels.of(config).drawn())
-
-
-def build(models: Sequence[Controlled], labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """(a) the way of the difference through a block, (b) how the two reads differ; below, each model's sizes."""
+    models = of_models(source.config, source.paths, read_controlled)
     head = ("Model", "Controlled layers", "Query heads", "K/V heads", "Head dim.", "Output gate", "Learned parameters")
     rows = [
         (
-            labels.model(each.model),
+            source.labels.model(each.model),
             ", ".join(map(str, each.layers)),
             *map(count, (each.query_heads, each.kv_heads, each.head_dim)),
             "yes" if each.gated else "no",
@@ -42,7 +34,7 @@ def build(models: Sequence[Controlled], labels: Labels) -> Figure:
         }
         for each in models
     }
-    return schematic("method", labels, [(132.0, _block), (92.0, _reads)], [head, *rows], numbers)
+    return schematic(source, [(132.0, _block), (92.0, _reads)], [head, *rows], numbers)
 
 
 def _block(plane: Diagram) -> tuple[()]:

@@ -7,8 +7,8 @@ from stair.paper.figures.figure import Figure
 from stair.paper.figures.replay_panels import figure_of, group_legend, panel_title, panels, say_missing
 from stair.paper.figures.style import GROUPS as STYLES
 from stair.paper.figures.style import MATCHED, SHUFFLED, TEXT_WIDTH, THIN
-from stair.paper.labels import Labels
-from stair.paper.replay_numbers import GROUPS, ReplayNumbers
+from stair.paper.replay_numbers import GROUPS
+from stair.paper.source import Source
 from stair.stages.replay.analysis.statistics_table import Quantity
 
 _TITLES = {"interaction": "Original coordinates", "whitened interaction": "Shared whitening"}
@@ -16,10 +16,11 @@ _QUANTITIES: dict[Quantity, str] = {"overlap": MATCHED, "shuffled overlap": SHUF
 _HEIGHT = 104.0
 
 
-def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """A panel for each coordinate system; the CSV has the raw and additive views too."""
     from matplotlib.patches import Patch
 
+    numbers = source.replay
     layer, sizes = numbers.analysis.reported_layer, sorted(numbers.analysis.neighborhoods)
     curves = {
         (view, quantity, group): [numbers.at(quantity, view, group, layer=layer, k=k) for k in sizes]
@@ -28,7 +29,7 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
         for group in GROUPS
     }
     shown = [each for curve in curves.values() for each in curve]
-    with panels(58 + _HEIGHT, numbers, shown, labels) as (drawing, foot):
+    with panels(58 + _HEIGHT, source, shown) as (drawing, foot):
         gap, left = 14.0, 32.0
         width = (TEXT_WIDTH * 72 - left - 6 - gap) / 2
         for column, (view, title) in enumerate(_TITLES.items()):
@@ -48,4 +49,4 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
                 axes.set_ylabel("Overlap (%)")
         names = ((MATCHED, "matched problems"), (SHUFFLED, "Question-identity shuffle"))
         group_legend(drawing, foot + 3, more=[Patch(color=colour, label=name) for colour, name in names])
-    return figure_of("neighborhood", numbers, shown, drawing)
+    return figure_of(source, shown, drawing)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from stair.core import TURNS
+from stair.paper.exhibits import MAIN as SHOWN
 from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, Diagram, around, cell, count, table_row
 from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import (
@@ -19,7 +20,7 @@ from stair.paper.figures.style import (
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
-from stair.paper.table_inputs import MAIN as SHOWN
+from stair.paper.source import Source
 from stair.paper.tables.table import benchmark_title, notes, score
 from stair.statistics import context_sizes
 from stair.statistics.grid import Gap, Responses
@@ -33,13 +34,14 @@ _ROW = 108.0
 """Points of a row of bar charts."""
 
 
-def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: Sequence[str]) -> Figure:
+def build(source: Source) -> Figure:
     """Panels (a) to (c) say what the conditions are; (d) has bars by benchmark, a chart for each model.
 
-    Bars show Vanilla at T1, the others over T2 to T4. `sizes`: as `stair.statistics.context_sizes` counts them.
+    Bars show Vanilla at T1, the others over T2 to T4.
     """
+    responses, labels, models = source.responses, source.labels, source.config.overview.models
     values, known = [], {}
-    for size in sizes:
+    for size in source.sizes:
         if _SHOWN_SIZES.get(size.condition) == size.metric and size.model in models and size.turn in _LATER:
             values.append(size)
             known[size.model, size.condition, size.turn, size.metric] = size.value
@@ -55,7 +57,7 @@ def build(responses: Responses, sizes: Iterable[Value], labels: Labels, models: 
         _condition(stair, "c", "stair", known, labels, models)
         _legend(Diagram(drawing, foot + charts, _HEADER), f"Avg@{responses.samples}", labels)
         _charts(drawing, bars, responses, labels, models)
-    return Figure("overview", tuple(values), drawing)
+    return Figure(source.exhibit, tuple(values), drawing)
 
 
 # ---------------------------------------------------------------- (a) to (c)
@@ -150,13 +152,13 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
     columns = min(2, len(models))
     grid = drawing.add_gridspec(-(-len(models) // 2), columns)
     heights = {(bar.model, bar.condition, bar.benchmark): bar.value for bar in bars}
-    for number, model in enumerate(models):
-        axis = drawing.add_subplot(grid[number // 2, number % 2])
+    for chart, model in enumerate(models):
+        axis = drawing.add_subplot(grid[chart // 2, chart % 2])
         benchmarks = responses.benchmarks(model)
         for offset, condition in enumerate(SHOWN):
             shown = [heights[model, condition, benchmark] for benchmark in benchmarks]
             tops = [float("nan") if isinstance(value, Gap) else value for value in shown]
-            positions = [number + 0.28 * (offset - 1) for number in range(len(benchmarks))]
+            positions = [index + 0.28 * (offset - 1) for index in range(len(benchmarks))]
             drawn = axis.bar(
                 positions,
                 tops,
@@ -176,7 +178,7 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
         axis.tick_params(axis="x", length=0)
         axis.set(ylim=(0, 118), yticks=range(0, 101, 25), xlim=(-0.55, len(benchmarks) - 0.45))
         axis.spines["left"].set_bounds(0, 100)
-        if number % 2 == 0:
+        if chart % 2 == 0:
             axis.set_ylabel(f"Avg@{responses.samples} (%)")
         else:
             axis.tick_params(axis="y", labelleft=False)

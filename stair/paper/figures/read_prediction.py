@@ -9,8 +9,8 @@ from stair.paper.figures.diagram import place
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.replay_panels import figure_of, legend, panel_title, panels, say_missing
 from stair.paper.figures.style import MUTED, SERIES, SMALL, THIN
-from stair.paper.labels import Labels
-from stair.paper.replay_numbers import DIRECTIONS, ReplayNumbers
+from stair.paper.replay_numbers import DIRECTIONS
+from stair.paper.source import Source
 from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ _STYLES: tuple[dict[str, Any], ...] = (
 _HEIGHT = 100.0
 
 
-def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """A: the assistant read at the measured layers. B: all features at the first of them."""
-    layers = numbers.layers
+    numbers, layers = source.replay, source.replay.layers
     by_layer = [
         [numbers.at("incremental R2", "assistant", each, layer=layer) for layer in layers] for each in DIRECTIONS
     ]
     by_read = [[numbers.at("incremental R2", of, each, layer=layers[0]) for of in _READS] for each in DIRECTIONS]
     base = [each for direction in DIRECTIONS for each in numbers.curve("base R2", "", direction)]
     shown = list(dict.fromkeys([*(each for curve in (*by_layer, *by_read) for each in curve), *base]))
-    with panels(76 + _HEIGHT, numbers, shown, labels) as (drawing, foot):
+    with panels(76 + _HEIGHT, source, shown) as (drawing, foot):
         left = place(drawing, 40, foot + 58, 138, _HEIGHT)
         right = place(drawing, 222, foot + 58, 170, _HEIGHT)
         _draw(left, by_layer, [str(layer) for layer in layers], joined=True)
@@ -53,7 +53,7 @@ def build(numbers: ReplayNumbers, labels: Labels) -> Figure:
             axes.ticklabel_format(axis="y", style="plain", useOffset=False)
         handles, names = left.get_legend_handles_labels()
         legend(drawing, foot + 3, handles=handles, labels=names)
-    return figure_of("read_prediction", numbers, shown, drawing)
+    return figure_of(source, shown, drawing)
 
 
 def _draw(axes: Axes, curves: Sequence[Sequence[Statistic]], ticks: list[str], *, joined: bool) -> None:

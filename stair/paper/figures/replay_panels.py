@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import BODY, GROUPS, INK, MUTED, SMALL, THIN
-from stair.paper.labels import Labels
-from stair.paper.replay_numbers import COLUMNS, ReplayNumbers
+from stair.paper.replay_numbers import COLUMNS
+from stair.paper.source import Source
 from stair.stages.replay.analysis.statistics_table import Statistic
 
 if TYPE_CHECKING:
@@ -103,9 +103,8 @@ def legend(drawing: Drawing, y: float, **entries: Any) -> None:
 @contextmanager
 def panels(
     height: float,
-    numbers: ReplayNumbers,
+    source: Source,
     shown: Iterable[Statistic],
-    labels: Labels,
     more: Sequence[str] = (),
     *,
     intervals: bool = False,
@@ -114,7 +113,7 @@ def panels(
 
     `more` are further notes; `intervals`: the figure draws the intervals that there are.
     """
-    shown = list(shown)
+    shown, numbers, labels = list(shown), source.replay, source.labels
     ends = [each.ends for each in shown if each.ends is not None]
     without = {end.method.removeprefix("none: ") for end in ends if end.method is not None and end.low is None}
     drawn = intervals and any(end.low is not None for end in ends)
@@ -131,6 +130,6 @@ def panels(
         yield drawing_and_foot
 
 
-def figure_of(name: str, numbers: ReplayNumbers, shown: Iterable[Statistic], drawing: Drawing) -> Figure:
+def figure_of(source: Source, shown: Iterable[Statistic], drawing: Drawing) -> Figure:
     """The finished figure of these statistics."""
-    return Figure(name, tuple(map(numbers.value, shown)), drawing, COLUMNS)
+    return Figure(source.exhibit, tuple(map(source.replay.value, shown)), drawing, COLUMNS)

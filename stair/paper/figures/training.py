@@ -6,12 +6,9 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
 from stair.paper.figures.figure import Figure, canvas
 from stair.paper.figures.style import DASHES, LINE, MUTED, SERIES, THIN
-from stair.paper.labels import Labels
-from stair.paper.table_inputs import TRAINING_FIGURE
+from stair.paper.source import Source
 from stair.statistics.values import Value
 
 _HEIGHT = 151.2
@@ -25,14 +22,13 @@ def read_curve(path: Path) -> list[dict[str, float]]:
         return [{name: float(text) for name, text in row.items() if text} for row in csv.DictReader(handle)]
 
 
-def of_run(config: Config, paths: RunPaths, model: str) -> Figure:
-    """The figure of a run's model."""
-    curves = {key: read_curve(path) for key, path in paths.curves(config, model).items()}
-    return build(model, curves, Labels.of(config).drawn())
+def build(source: Source) -> Figure:
+    """Left the training objective, update by update and its running mean; right what it did to the validation sessions.
 
-
-def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], labels: Labels) -> Figure:
-    """Left the training objective, update by update and its running mean; right what it did to the validation sessions."""
+    A controller has the label of the condition with its key.
+    """
+    model, labels = source.exhibit.model, source.labels
+    curves = {key: read_curve(path) for key, path in source.paths.curves(source.config, model).items()}
     values: list[Value] = []
     with canvas(_HEIGHT, labels.notes, charts=_HEIGHT, wspace=0.06) as (drawing, _):
         left, right = drawing.subplots(1, 2)
@@ -58,7 +54,7 @@ def build(model: str, curves: Mapping[str, Sequence[Mapping[str, float]]], label
             axis.set_xlabel("Updates")
             axis.xaxis.get_major_locator().set_params(integer=True)
         drawing.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4, handlelength=2.6)
-    return Figure(f"{TRAINING_FIGURE}{model}", tuple(values), drawing)
+    return Figure(source.exhibit, tuple(values), drawing)
 
 
 def _series(curve: Sequence[Mapping[str, float]], metric: str) -> tuple[list[float], list[float]]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
 from stair.core import TURNS
-from stair.paper.controlled import of_models, read_controlled
+from stair.paper.controllers import of_models, read_controlled
 from stair.paper.figures.diagram import (
     BANK,
     CURRENT,
@@ -27,8 +25,7 @@ from stair.paper.figures.diagram import (
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.style import INK, THICK, THIN, TINY
 from stair.paper.figures.training import read_curve
-from stair.paper.labels import Labels
-from stair.paper.table_inputs import TRAINING_SCOPE
+from stair.paper.source import Source
 from stair.sessions.spans import control_span
 from stair.statistics.values import Value
 
@@ -53,16 +50,12 @@ def read_trained(model: str, folder: Path) -> Trained:
     }
 
 
-def of_run(config: Config, paths: RunPaths) -> Figure:
-    """The figure of a run."""
-    return build(of_models(config, paths, read_trained), Labels.of(config).drawn())
-
-
-def build(models: Sequence[Trained], labels: Labels) -> Figure:
+def build(source: Source) -> Figure:
     """(a) the tokens of a supervised turn, (b) the turns of a session; below, what each model was trained on."""
+    models = of_models(source.config, source.paths, read_trained)
     head = ("Model", "Updates", "Sessions", "Supervised responses", "Supervised tokens", "Learned parameters")
-    rows = [(labels.model(model), *map(count, numbers.values())) for model, numbers in models]
-    return schematic(TRAINING_SCOPE, labels, [(108.0, _spans), (98.0, _banks)], [head, *rows], dict(models))
+    rows = [(source.labels.model(model), *map(count, numbers.values())) for model, numbers in models]
+    return schematic(source, [(108.0, _spans), (98.0, _banks)], [head, *rows], dict(models))
 
 
 def _spans(plane: Diagram) -> Iterator[Value]:

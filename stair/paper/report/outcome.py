@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper import paper_labels
 from stair.paper.claims.stage import read_claim_lines, shown_effect, shown_interval
 from stair.paper.claims.verdicts import Verdict as ClaimVerdict
 from stair.paper.comparison.compared import Verdict
 from stair.paper.comparison.stage import structure_note
+from stair.paper.exhibits import Exhibit
 from stair.paper.layout import DASH
 
 _CLASSES = {
@@ -64,17 +64,17 @@ def _to_decide(line: Mapping[str, str]) -> str:
     return f"{float(line['times_to_decide']):,.2g} times as many would {decides}"
 
 
-def comparison_of(paths: RunPaths, names: Collection[str]) -> dict[str, Any] | None:
+def comparison_of(paths: RunPaths, every: Iterable[Exhibit]) -> dict[str, Any] | None:
     """How many printed values have each verdict, by the paper's label of where it prints them, and in total.
 
-    `names` are the tables and figures on the page, to which the rows have anchors.
+    `every` are the tables and figures on the page, to which the rows have anchors.
     """
     if not paths.comparison().is_file():
         return None
     frame, verdicts = _values(paths), [verdict.value for verdict in Verdict]
     counts = {artifact: Counter(lines) for artifact, lines in frame.groupby("artifact", sort=False)["verdict"]}
     rows = [
-        (str(name), _anchor(str(name), names), [each[verdict] for verdict in verdicts]) for name, each in counts.items()
+        (str(name), _anchor(str(name), every), [each[verdict] for verdict in verdicts]) for name, each in counts.items()
     ]
     total = Counter(frame["verdict"])
     return {"verdicts": verdicts, "rows": rows, "total": [total[verdict] for verdict in verdicts]}
@@ -97,10 +97,8 @@ def _values(paths: RunPaths) -> pd.DataFrame:
     return pd.read_csv(paths.comparison(), dtype=str, keep_default_na=False)
 
 
-_NAMES = {label: name for name, label in paper_labels.ARTIFACTS.items()}
-
-
-def _anchor(artifact: str, names: Collection[str]) -> str | None:
+def _anchor(artifact: str, every: Iterable[Exhibit]) -> str | None:
     """The place on the page of an artifact; numbers of the text are in the table in_text."""
-    name = _NAMES.get(artifact, "in_text")
-    return f"{'figure' if artifact.startswith('fig:') else 'table'}-{name}" if name in names else None
+    of_table_or_figure = artifact.startswith(("tab:", "fig:"))
+    anchors = {each.artifact: each.anchor for each in every}
+    return anchors.get(artifact if of_table_or_figure else "in_text")

@@ -12,9 +12,8 @@ from markupsafe import Markup
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper.comparison.stage import structure_note
+from stair.paper.exhibits import Exhibit, exhibits
 from stair.paper.html_table import html_text
-from stair.paper.labels import Labels
-from stair.paper.paper_order import Shown, figure_caption, shown
 from stair.paper.report.outcome import claims_of, comparison_of, gaps_of
 from stair.paper.report.scope import scope_of
 from stair.records.files import write_text
@@ -39,14 +38,14 @@ def page(config: Config, paths: RunPaths) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    parts = [_part(each, config, paths) for each in shown(config)]
-    names = {each["name"] for each in parts}
+    every = exhibits(config)
+    parts = [_part(each, paths) for each in every]
     return environment.get_template(TEMPLATE).render(
         config=config,
         style=Markup((_FOLDER / STYLE).read_text(encoding="utf-8")),
         structure=structure_note(config),
         claims=claims_of(config, paths),
-        comparison=comparison_of(paths, names),
+        comparison=comparison_of(paths, every),
         gaps=gaps_of(paths),
         scope=scope_of(config, paths),
         paper_parts=[each for each in parts if each["in_paper"]],
@@ -54,19 +53,17 @@ def page(config: Config, paths: RunPaths) -> str:
     )
 
 
-def _part(each: Shown, config: Config, paths: RunPaths) -> dict[str, Any]:
+def _part(each: Exhibit, paths: RunPaths) -> dict[str, Any]:
     """A table or figure as the template shows it; links are relative to the page."""
     suffixes = (".csv", ".md", ".tex") if each.kind == "table" else (".csv", ".png", ".pdf")
-    path = paths.table if each.kind == "table" else paths.figure
     common = {
         "kind": each.kind,
         "name": each.name,
         "anchor": each.anchor,
         "in_paper": each.in_paper,
-        "links": [(suffix[1:], path(each.name, suffix).relative_to(paths.folder).as_posix()) for suffix in suffixes],
+        "links": [(suffix[1:], each.file(paths, suffix).relative_to(paths.folder).as_posix()) for suffix in suffixes],
     }
     if each.kind == "table":
-        return common | {"html": Markup(paths.table(each.name, ".html").read_text(encoding="utf-8"))}
-    picture = base64.b64encode(paths.figure(each.name, ".png").read_bytes()).decode()
-    caption = figure_caption(each.name, Labels.of(config))
-    return common | {"picture": Markup(picture), "caption": Markup(html_text(caption)), "alt": caption}
+        return common | {"html": Markup(each.file(paths, ".html").read_text(encoding="utf-8"))}
+    picture = base64.b64encode(each.file(paths, ".png").read_bytes()).decode()
+    return common | {"picture": Markup(picture), "caption": Markup(html_text(each.caption)), "alt": each.caption}

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from stair.models.parameters import controller_parameters, lora_parameters
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+from stair.paper.exhibits import LORA, MAIN
 from stair.paper.labels import Labels
 from stair.paper.layout import signed
-from stair.paper.table_inputs import LORA, MAIN
+from stair.paper.source import Source
 from stair.paper.tables.table import (
     Column,
     Line,
@@ -31,8 +32,9 @@ BASES = {"stair": "native", "lora_stair": "lora"}
 RANK = 2
 
 
-def summary(responses: Responses, labels: Labels) -> Table | None:
+def summary(source: Source) -> Table | None:
     """Vanilla at T1, the others over T2 to T4, of every model and benchmark; None without their rows."""
+    responses, labels = source.responses, source.labels
     benchmarks = unique(benchmark for _, benchmark in responses.pairs)
     present = {condition for pair in responses.pairs for condition in responses.conditions(*pair)}
     shown = [condition for condition in MAIN if condition in present]
@@ -50,7 +52,7 @@ def summary(responses: Responses, labels: Labels) -> Table | None:
         "Continuous reasoning results (%). Vanilla reports T1; Native and STAIR average T2--T4. Bold marks the better "
         "Native/STAIR score for each metric, including ties. Underlined STAIR scores exceed the corresponding Vanilla reference."
     )
-    table = of_rows(responses, labels, "continuous_summary", caption, columns, blocks, values, benchmarks)
+    table = of_rows(source, caption, columns, blocks, values, benchmarks)
     return table if shown else None
 
 
@@ -62,8 +64,9 @@ def _summary_line(labels: Labels, model: str, condition: str) -> Line:
     return replace(line, exceeds=reference) if condition == "stair" else line
 
 
-def turns(responses: Responses, labels: Labels, model: str) -> Table | None:
+def turns(source: Source) -> Table | None:
     """One model's turns and their mean over its benchmarks; None where it has no rows."""
+    responses, labels, model = source.responses, source.labels, source.exhibit.model
     columns, benchmarks = _turn_columns(responses, "T1", "T2", "T3", "T4", MEAN), responses.benchmarks(model)
     blocks = []
     for benchmark in benchmarks:
@@ -77,7 +80,7 @@ def turns(responses: Responses, labels: Labels, model: str) -> Table | None:
         if value.turn == "T1" or max(responses.turns(model, value.benchmark, value.condition)) > 1
     ]
     caption = f"{labels.printed_model(model)}: results by turn (%). Mean averages T2--T4."
-    table = of_rows(responses, labels, f"turns_{model}", caption, columns, blocks, values, benchmarks)
+    table = of_rows(source, caption, columns, blocks, values, benchmarks)
     return table if blocks else None
 
 
@@ -98,14 +101,13 @@ def _lines(labels: Labels, conditions: Iterable[str], ours: Iterable[str], **pla
 # ---------------------------------------------------------------- LoRA
 
 
-def lora_comparison(
-    responses: Responses, labels: Labels, trained: Mapping[tuple[str, str], int | Gap] | None = None
-) -> Table | None:
+def lora_comparison(source: Source) -> Table | None:
     """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
 
-    Each pair of a model and a benchmark has its block. `trained` gives the parameters that
-    (model, condition) trains; for pairs it lacks, they are known for the paper's models alone.
+    Each pair of a model and a benchmark has its block. Without controllers that say how many parameters were trained, the
+    numbers are known for the paper's models alone.
     """
+    responses, labels = source.responses, source.labels
     columns = [Column("Condition", align="l")]
     columns.append(Column("Trainable params", ("trainable parameters",), text=whole, align="c"))
     for metric in metric_names(responses.samples):
@@ -117,7 +119,7 @@ def lora_comparison(
         (title, [replace(line, ruled=number == 1) for number, line in enumerate(lines)])
         for title, lines in _lora_blocks(labels, pairs, turn=MEAN)
     ]
-    values = [value for pair in pairs for value in _compared(responses, *pair, trained or {})]
+    values = [value for pair in pairs for value in _compared(responses, *pair, source.trained)]
     several = len(pairs) > 1
     subject = "STAIR, LoRA and both trained jointly" if several else _subject(labels, pairs)
     caption = (
@@ -126,12 +128,13 @@ def lora_comparison(
         "including ties."
     )
     benchmarks = [benchmark for _, benchmark in pairs]
-    table = of_rows(responses, labels, "lora_comparison", caption, columns, blocks, values, benchmarks)
+    table = of_rows(source, caption, columns, blocks, values, benchmarks)
     return table if pairs else None
 
 
-def lora_turns(responses: Responses, labels: Labels) -> Table | None:
+def lora_turns(source: Source) -> Table | None:
     """T2, T3, T4 and their mean, a block for each pair; None without LoRA's rows."""
+    responses, labels = source.responses, source.labels
     pairs = _lora_pairs(responses)
     columns, blocks = _turn_columns(responses, "T2", "T3", "T4", MEAN), _lora_blocks(labels, pairs)
     values, several = scores(responses, blocks, columns), len(pairs) > 1
@@ -141,7 +144,7 @@ def lora_turns(responses: Responses, labels: Labels) -> Table | None:
         f"column{' of each block' if several else ''}, including ties."
     )
     benchmarks = [benchmark for _, benchmark in pairs]
-    table = of_rows(responses, labels, "lora_turns", caption, columns, blocks, values, benchmarks)
+    table = of_rows(source, caption, columns, blocks, values, benchmarks)
     return table if pairs else None
 
 

@@ -14,6 +14,7 @@ from stair.config.runtime import Variant
 from stair.paper import paper_labels
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
+from stair.paper.source import Source
 from stair.paper.tables.table import Block, Column, Table, comparison_title, gap_reasons, in_words, place_of
 from stair.paper.tables.table import Line as TableLine
 from stair.stages.runtime.repetitions import Line, median_over_histories, paired_increases, read_lines, selected
@@ -54,16 +55,16 @@ _COLUMNS = (
 )
 
 
-def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+def build(source: Source) -> Table:
     """The rows of every measured model and variant; the first variant's values have no group, as the paper's."""
-    study = config.runtime
+    study, labels = source.config.runtime, source.labels
     assert study is not None, "the graph asks for no runtime table then"
     values: list[Value] = []
     blocks: list[Block] = []
     lines: list[Line] = []
     several = len(study.models) > 1
     for model in study.models:
-        measured = read_lines(paths.runtime(model))
+        measured = read_lines(source.paths.runtime(model))
         lines += measured
         subject = _subject(measured, model, labels)
         for variant in study.variants:
@@ -75,7 +76,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     columns = [Column("", over="Bank", align="l")]
     columns += [Column(f"({column.unit})", (column.metric,), over=column.heading) for column in _COLUMNS]
     caption, below = _caption(lines, "" if several else f" of {subject}"), tuple(_notes(lines, values, labels))
-    return Table.of("bank_runtime", caption, columns, blocks, values, below)
+    return Table.of(source.exhibit, caption, columns, blocks, values, below)
 
 
 def _line(name: str, place: Mapping[str, str], small: bool) -> TableLine:

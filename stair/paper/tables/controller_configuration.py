@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import isqrt
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.paper.controlled import Controlled, of_models, read_controlled
-from stair.paper.labels import Labels
+from stair.paper.controllers import of_models, read_controlled
+from stair.paper.source import Source
 from stair.paper.tables.table import Column, Line, Table, whole
 from stair.statistics.values import Value
 
 
-def of_run(config: Config, paths: RunPaths, labels: Labels) -> Table:
-    """The table of a run."""
-    return build(of_models(config, paths, read_controlled), labels)
-
-
-def build(models: Sequence[Controlled], labels: Labels) -> Table:
+def build(source: Source) -> Table:
     """One row for each model; the models share their controlled layers, which the configuration names once."""
+    models = of_models(source.config, source.paths, read_controlled)
     values = [
         Value(each.model, "", "", "", "", metric, number, "")
         for each in models
@@ -43,8 +36,8 @@ def build(models: Sequence[Controlled], labels: Labels) -> Table:
         Column("Init. std.", ("head dimension",), text=_one_over_root),
         Column("Parameters", ("trainable parameters",), text=whole),
     ]
-    blocks = [("", [Line((labels.printed_model(each.model),), {"model": each.model}) for each in models])]
-    return Table.of("controller_configuration", caption, columns, blocks, values, labels.notes)
+    blocks = [("", [Line((source.labels.printed_model(each.model),), {"model": each.model}) for each in models])]
+    return Table.of(source.exhibit, caption, columns, blocks, values, source.labels.notes)
 
 
 def _one_over_root(number: int) -> str:

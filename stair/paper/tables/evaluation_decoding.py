@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.paper.labels import Labels
+from stair.paper.source import Source
 from stair.paper.tables.table import Column, Line, Table
 from stair.statistics.values import Value
 
@@ -20,8 +18,9 @@ _TITLES = {
 }
 
 
-def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+def build(source: Source) -> Table:
     """One row for each model; settings that its benchmarks change are listed in the benchmarks' order."""
+    config, labels = source.config, source.labels
     values: list[Value] = []
     lines = []
     for model in config.models:
@@ -35,7 +34,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         lines.append(Line(tuple(cells)))
     columns = [Column(title, align=align) for title, align in zip(("Model", *_TITLES.values()), "lrrrrl", strict=True)]
     caption = "Recorded decoding settings. Output limits count newly generated tokens per problem."
-    return Table.of("evaluation_decoding", caption, columns, [("", lines)], values, labels.notes)
+    return Table.of(source.exhibit, caption, columns, [("", lines)], values, labels.notes)
 
 
 def _values(model: str, metric: str, numbers: Mapping[str, float | int]) -> list[Value]:

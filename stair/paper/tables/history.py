@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from stair.paper.exhibits import MAIN
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded, signed
-from stair.paper.table_inputs import MAIN
+from stair.paper.source import Source
 from stair.paper.tables.table import Column, Line, Table, benchmark_title, comparison_title, in_words, of_rows, whole
 from stair.statistics.conditioning import CONDITIONS, GROUPS, history_tables, pooled_history
 from stair.statistics.grid import Responses, unique
@@ -14,8 +15,9 @@ from stair.statistics.transitions import TRANSITIONS, answer_transitions
 _TURNS = [f"T{turn}" for turn in LATER_TURNS]
 
 
-def history(responses: Responses, labels: Labels, model: str) -> Table | None:
+def history(source: Source) -> Table | None:
     """One model's accuracy by the session's first answer; None where no benchmark has all conditions."""
+    responses, labels, model = source.responses, source.labels, source.exhibit.model
     benchmarks = [benchmark for benchmark in responses.benchmarks(model) if _complete(responses, model, benchmark)]
     values = [value for benchmark in benchmarks for value in history_tables(responses, model, benchmark)]
     places = [(turn, group) for turn in _TURNS for group in GROUPS]
@@ -34,14 +36,13 @@ def history(responses: Responses, labels: Labels, model: str) -> Table | None:
         f"{labels.printed_model(model)}: current-answer correct counts and conditional accuracy (%) by actual T1 correctness. "
         "Bold compares Native and STAIR within each group, including ties."
     )
-    table = of_rows(
-        *(responses, labels, f"history_{model}", caption, columns, blocks, values), benchmarks=benchmarks, across=True
-    )
+    table = of_rows(source, caption, columns, blocks, values, benchmarks, across=True)
     return table if blocks else None
 
 
-def pooled(responses: Responses, labels: Labels) -> Table | None:
+def pooled(source: Source) -> Table | None:
     """The pooled comparison over T2 to T4, all models and the mathematical benchmarks."""
+    responses, labels = source.responses, source.labels
     mathematical = unique(benchmark for _, benchmark in responses.pairs if benchmark in labels.mathematical)
     if not mathematical or not all(_complete(responses, m, b) for m in responses.models for b in mathematical):
         return None
@@ -54,7 +55,7 @@ def pooled(responses: Responses, labels: Labels) -> Table | None:
     columns = [Column("T1", align="l"), *_columns(labels, "accuracy")]
     blocks = [("", [Line((_answer(group),), {"turn": MEAN, "group": group}) for group in GROUPS])]
     # No benchmark is named, so none carries the dagger that a note would explain.
-    return of_rows(*(responses, labels, "history_correctness_summary", caption, columns, blocks, values), across=True)
+    return of_rows(source, caption, columns, blocks, values, across=True)
 
 
 def _columns(labels: Labels, *metrics: str) -> list[Column]:
@@ -79,8 +80,10 @@ def _complete(responses: Responses, model: str, benchmark: str) -> bool:
     return set(responses.conditions(model, benchmark)) >= set(MAIN)
 
 
-def transitions(responses: Responses, labels: Labels, model: str, benchmark: str) -> Table | None:
+def transitions(source: Source) -> Table | None:
     """How Native's answers change against Vanilla's T1; None where either has no rows."""
+    responses, labels = source.responses, source.labels
+    model, benchmark = source.config.transitions.model, source.config.transitions.benchmark
     if not {REFERENCE, "native"} <= set(responses.conditions(model, benchmark)):
         return None
     values = answer_transitions(responses, model, benchmark)
@@ -95,4 +98,4 @@ def transitions(responses: Responses, labels: Labels, model: str, benchmark: str
         "correct and wrong answers. Net changes are in percentage points."
     )
     blocks = [("", [Line((turn,), {**place, "turn": turn}) for turn in _TURNS])]
-    return of_rows(responses, labels, "native_accuracy", caption, columns, blocks, values, [benchmark], REFERENCE)
+    return of_rows(source, caption, columns, blocks, values, [benchmark])

@@ -8,10 +8,11 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay_analysis import REPLAY_PARTS
 from stair.paper import paper_labels
+from stair.paper.exhibits import GAINS_FROM, analyzed_models, diagram_models, stair_controller
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH
 from stair.paper.replay_numbers import ReplayNumbers
-from stair.paper.table_inputs import GAINS_FROM, analyzed_models, diagram_models, stair_controller, tables_of
+from stair.paper.source import Source
 from stair.paper.tables import bank_runtime, replay_design, shared_t1
 from stair.paper.tables.table import Column, Line, Table, gap_reasons
 from stair.paper.tidy import read_tidy
@@ -22,13 +23,15 @@ from stair.statistics.metrics import MEAN
 from stair.statistics.values import Value
 
 
-def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+def build(source: Source) -> Table:
     """Every number of the text that the run has; in the CSV each under the part of the paper that prints it."""
+    config, paths, labels = source.config, source.paths, source.labels
     values: list[Value] = []
     if config.replay is not None:
         values += replay_design.in_text(config, paths)
     for model in analyzed_models(config):
-        values += ReplayNumbers.of_run(config, paths, model, REPLAY_PARTS).printed()
+        files = [paths.replay_statistics(model, part) for part in REPLAY_PARTS]
+        values += ReplayNumbers.of_files(config, model, files).printed()
     if config.runtime is not None:
         values += bank_runtime.in_text(config, paths)
     values += training_numbers(config, paths)
@@ -44,7 +47,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
     columns = [Column("Number", align="l"), Column("Where", align="l"), Column("Value")]
     caption = "Numbers of the text, by the part of the paper that gives them."
     below = (*(f"Not reported: {reason}." for reason in gap_reasons(values)), *labels.notes)
-    return Table.of("in_text", caption, columns, list(blocks.items()), values, below, more=("low", "high"))
+    return Table.of(source.exhibit, caption, columns, list(blocks.items()), values, below, more=("low", "high"))
 
 
 def _text(value: Value) -> str:
@@ -77,7 +80,7 @@ def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
 
 def gains(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
     """STAIR's Avg@k over T2 to T4 minus Native's, of every model and benchmark, from the unrounded CSV of both."""
-    if GAINS_FROM not in tables_of(config):
+    if not config.conditions:
         return
     metric = f"Avg@{config.evaluation.samples}"
     means = {

@@ -8,7 +8,7 @@ from dataclasses import replace
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper import paper_labels
-from stair.paper.labels import Labels
+from stair.paper.source import Source
 from stair.paper.tables.table import Column, Line, Table, comparison_title, in_words, whole
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES
@@ -21,15 +21,15 @@ from stair.statistics.values import Value
 _METRICS = ("current problems", "histories", "sessions", "source problems")
 
 
-def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
+def build(source: Source) -> Table:
     """The designs of all replayed models; without a heading where there is one model."""
-    replay = config.replay
+    replay, labels = source.config.replay, source.labels
     assert replay is not None, "the graph asks for no replay table then"
     places = [(coverage, number) for coverage in COVERAGES.values() for number in ("1", "2")]
     values: list[Value] = []
     blocks = []
     for model in replay.models:
-        values += table_numbers(_design(config, paths, model), model, replay.benchmark)
+        values += table_numbers(_design(source.config, source.paths, model), model, replay.benchmark)
         place = {"model": model, "benchmark": replay.benchmark}
         lines = [Line(names, {**place, "condition": names[0], "group": f"group {names[1]}"}) for names in places]
         blocks.append((comparison_title(labels, model, replay.benchmark) if len(replay.models) > 1 else "", lines))
@@ -39,7 +39,7 @@ def build(config: Config, paths: RunPaths, labels: Labels) -> Table:
         "Balanced replay designs. Histories are sampled paths; sessions count distinct problem orders. Source problems count "
         f"distinct problems in the first {in_words(replay.depth)} turns."
     )
-    return Table.of("replay_design", caption, columns, blocks, values, labels.notes)
+    return Table.of(source.exhibit, caption, columns, blocks, values, labels.notes)
 
 
 def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:

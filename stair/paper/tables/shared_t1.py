@@ -10,9 +10,10 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.core import SEEDED
 from stair.paper import paper_labels
+from stair.paper.exhibits import bank_lengths
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, signed
-from stair.paper.table_inputs import bank_lengths
+from stair.paper.source import Source
 from stair.paper.tables.table import (
     Column,
     Line,
@@ -55,12 +56,13 @@ def in_text(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
         yield Value(place.model, "", "", "", "", metric, thousands, "K tokens", paper_labels.RUNTIME_TEXT)
 
 
-def build(responses: Responses, labels: Labels) -> Table | None:
+def build(source: Source) -> Table | None:
     """The controls beside Native and STAIR; None where the study has no rows.
 
     Each pair of a model and a benchmark has its block. Native and STAIR stand in every block, as
     dashes where they have no rows.
     """
+    responses, labels = source.responses, source.labels
     pairs = studied(responses, labels)
     if not pairs:
         return None
@@ -93,7 +95,7 @@ def build(responses: Responses, labels: Labels) -> Table | None:
         Column(passed, (passed,), align="c", rival=True),
     ]
     benchmarks = [benchmark for _, benchmark in pairs]
-    return of_rows(responses, labels, "shared_t1", caption, columns, blocks, values, benchmarks)
+    return of_rows(source, caption, columns, blocks, values, benchmarks)
 
 
 def _averages(seeded: Mapping[str, str]) -> str:
@@ -105,12 +107,13 @@ def _averages(seeded: Mapping[str, str]) -> str:
     return " and ".join(f"{name} averages {count}" for name, count in seeded.items()) + " test-time seeds"
 
 
-def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) -> Table | None:
+def build_prefixes(source: Source) -> Table | None:
     """Accuracy by how many of the bank's first entries are readable; None where no prefix has rows.
 
-    Each pair of a model and a benchmark has its block. `frame` holds the rows; with the column
-    `bank_tokens`, which scored rows carry, banks longer than the budget are counted.
+    Each pair of a model and a benchmark has its block. Rows with the column `bank_tokens`, as scored rows have it, give the
+    number of banks longer than the budget.
     """
+    responses, labels = source.responses, source.labels
     prefixes = {pair: _prefixes(responses, labels, *pair) for pair in studied(responses, labels)}
     pairs = [pair for pair, conditions in prefixes.items() if conditions]
     if not pairs:
@@ -118,7 +121,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     values: list[Value] = []
     blocks = []
     for pair in pairs:
-        values_of_pair = _prefix_values(responses, frame, labels, *pair, prefixes[pair])
+        values_of_pair = _prefix_values(responses, source.rows, labels, *pair, prefixes[pair])
         title = comparison_title(labels, *pair) if len(pairs) > 1 else ""
         blocks.append((title, _prefix_lines(values_of_pair, labels)))
         values += values_of_pair
@@ -130,7 +133,7 @@ def build_prefixes(responses: Responses, frame: pd.DataFrame, labels: Labels) ->
     columns = [Column("Readable bank", align="l"), Column("Truncated")]
     columns += [Column(metric, (metric,), rival=True) for metric in metric_names(responses.samples)]
     benchmarks = [benchmark for _, benchmark in pairs]
-    return of_rows(responses, labels, "bank_prefix_accuracy", caption, columns, blocks, values, benchmarks)
+    return of_rows(source, caption, columns, blocks, values, benchmarks)
 
 
 def _prefixes(responses: Responses, labels: Labels, model: str, benchmark: str) -> list[str]:

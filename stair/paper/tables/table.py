@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby, product
 from typing import Any, TypeVar
 
+from stair.paper.exhibits import Exhibit
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, Cell, Layout, Row, rounded
-from stair.paper.paper_labels import artifact, evaluated_as
-from stair.statistics.grid import Gap, Responses, TurnKey
+from stair.paper.source import Source
+from stair.statistics.grid import Gap, Responses
 from stair.statistics.intervals import ROUNDING
-from stair.statistics.metrics import LATER_TURNS, MEAN, REFERENCE, at_turn, metric_names, over_later_turns
+from stair.statistics.metrics import MEAN, at_turn, metric_names, over_later_turns
 from stair.statistics.values import Value
 
 Number = float | int | Gap
@@ -60,51 +61,26 @@ class Line:
 Block = tuple[str, Sequence[Line]]
 """Lines below a heading, or without one."""
 
-STYLES: dict[str, dict[str, Any]] = {
-    "continuous_summary": {"trimmed": False, "separation": 3, "stretch": 1.12},
-    "turns": {"rule": "addlinespace", "separation": 2},
-    "history": {"rule": "addlinespace", "separation": 6},
-    "history_correctness_summary": {"separation": 3},
-    "native_accuracy": {"trimmed": False},
-    "lora_comparison": {"trimmed": False, "separation": 6, "stretch": 1.12},
-    "lora_turns": {"rule": "addlinespace", "separation": 2},
-    "shared_t1": {"trimmed": False, "separation": 7, "stretch": 1.12},
-    "bank_prefix_accuracy": {"rule": "addlinespace", "separation": 8},
-    "intervals": {"separation": 3, "size": "footnotesize"},
-    "comparisons": {"separation": 3, "size": "footnotesize"},
-    "shared_t1_intervals": {"separation": 3, "size": "footnotesize"},
-    "shared_t1_comparisons": {"separation": 3, "size": "footnotesize"},
-    "replay_design": {"trimmed": False},
-    "bank_runtime": {"trimmed": False, "separation": 4, "stretch": 1.1},
-    "controller_configuration": {"trimmed": False},
-    "evaluation_decoding": {"trimmed": False},
-    "in_text": {"rule": "addlinespace", "size": "tiny"},
-}
-"""LaTeX's settings of each table, or of all with a prefix, as `Layout` names them; `rule` is between blocks."""
-
 
 @dataclass(frozen=True)
 class Table:
     """A finished table."""
 
-    name: str
-    """The file's name, without an ending."""
+    exhibit: Exhibit
     values: tuple[Value, ...]
     layout: Layout
-    sources: frozenset[TurnKey] = frozenset()
-    """The grids of responses behind the values."""
     columns: tuple[str, ...] = ()
     """Further attributes of the values, as columns of the CSV."""
 
     @property
-    def artifact(self) -> str:
-        """The paper's label."""
-        return artifact(self.name)
+    def name(self) -> str:
+        """The file's name, without an ending."""
+        return self.exhibit.name
 
     @classmethod
     def of(
         cls,
-        name: str,
+        exhibit: Exhibit,
         caption: str,
         columns: Sequence[Column],
         blocks: Iterable[Block],
@@ -119,7 +95,7 @@ class Table:
         `across`: rivals are the numbers of a line, not those of a column in a block. `shown`: values of cells that the
         CSV does not have. `more`: further columns of the CSV.
         """
-        style = dict(STYLES.get(name) or STYLES.get(name.partition("_")[0], {}))
+        style = dict(exhibit.style)
         rule, rows = style.pop("rule", "midrule"), list[Row]()
         numbers = {_key(place_of(value), value.metric): value.value for value in (*values, *shown)}
         for title, lines in blocks:
@@ -128,27 +104,8 @@ class Table:
             rows += [Row((Cell(title),), heading=True)] if title else []
             rows += _rows(lines, columns, numbers, across, rule)
         align = "".join(column.align for column in columns)
-        layout = Layout(artifact(name), caption, _header(columns), tuple(rows), notes, align, **style)
-        return cls(name, tuple(values), layout, columns=more)
-
-    def from_grids(self, responses: Responses, labels: Labels, beside: str = "") -> Table:
-        """The table with the grids behind its values; `beside` is a condition that every value is compared with."""
-        wanted = {
-            (value.model, value.benchmark, evaluated_as(condition), turn)
-            for value in self.values
-            for condition in filter(None, (value.condition, beside))
-            for turn in (
-                [1] if condition == REFERENCE else LATER_TURNS if value.turn == MEAN else [int(value.turn[1:])]
-            )
-        }
-
-        def behind(key: TurnKey) -> bool:
-            """Whether a value is of this grid, or pools it with others."""
-            benchmarks = (key.benchmark, *([""] if key.benchmark in labels.mathematical else []))
-            conditions = (key.condition, labels.name(key.condition).averaged)
-            return any((*place, key.turn) in wanted for place in product((key.model, ""), benchmarks, conditions))
-
-        return replace(self, sources=frozenset(filter(behind, responses.grids)))
+        layout = Layout(exhibit.artifact, caption, _header(columns), tuple(rows), notes, align, **style)
+        return cls(exhibit, tuple(values), layout, more)
 
 
 def place_of(value: Value) -> dict[str, str]:
@@ -246,20 +203,17 @@ def score(responses: Responses, *, model: str, benchmark: str, condition: str, t
 
 
 def of_rows(
-    responses: Responses,
-    labels: Labels,
-    name: str,
+    source: Source,
     caption: str,
     columns: Sequence[Column],
     blocks: Iterable[Block],
     values: Sequence[Value],
     benchmarks: Iterable[str] = (),
-    beside: str = "",
     **options: Any,
 ) -> Table:
-    """A table of response rows, with its notes and the grids behind its values; `options` as for `Table.of`."""
-    table = Table.of(name, caption, columns, blocks, values, notes(labels, responses, values, benchmarks), **options)
-    return table.from_grids(responses, labels, beside)
+    """A table of response rows with its notes; `options` as for `Table.of`."""
+    below = notes(source.labels, source.responses, values, benchmarks)
+    return Table.of(source.exhibit, caption, columns, blocks, values, below, **options)
 
 
 def notes(
@@ -284,10 +238,11 @@ def gap_reasons(values: Iterable[Value]) -> list[str]:
     return list(dict.fromkeys(value.value.reason for value in values if isinstance(value.value, Gap)))
 
 
-def nothing(name: str, labels: Labels) -> Table:
+def nothing(source: Source) -> Table:
     """A table without rows: a run of fewer conditions or benchmarks than it compares still has it, and it says why."""
     caption = "Nothing to show: this run has not all the conditions and benchmarks that the table compares."
-    return Table(name, (), Layout(name, caption, ((("No rows", 1),),), (), labels.notes))
+    layout = Layout(source.exhibit.name, caption, ((("No rows", 1),),), (), source.labels.notes)
+    return Table(source.exhibit, (), layout)
 
 
 def benchmark_title(labels: Labels, benchmark: str) -> str:

@@ -8,9 +8,11 @@ from itertools import compress
 
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded, signed
+from stair.paper.run_notes import with_answer_forms
+from stair.paper.source import Source
 from stair.paper.tables.table import Column, Line, Table, benchmark_title, of_rows
 from stair.statistics.conditioning import CONDITIONS
-from stair.statistics.grid import Gap, Responses
+from stair.statistics.grid import Gap
 from stair.statistics.interval_tables import (
     ComparisonRow,
     IntervalRow,
@@ -43,39 +45,41 @@ _DIFFERENCES = {
 _FLOOR = "minus Native noise floor"
 
 
-def intervals(responses: Responses, labels: Labels) -> Table:
+def intervals(source: Source) -> Table:
     """Every score with two 95% intervals: over other problems of the kind, and over another run on these problems."""
-    return _intervals("intervals", responses, labels)
+    return with_answer_forms(_intervals(source), source.config, source.paths)
 
 
-def shared_t1_intervals(responses: Responses, labels: Labels) -> Table:
+def shared_t1_intervals(source: Source) -> Table:
     """As `intervals`, of the study with a shared T1 history: at T2 alone, a test-time seed a row."""
-    return _intervals("shared_t1_intervals", _second_turns(responses), labels, (f"T{TURN}",))
+    return _intervals(_second_turns(source), (f"T{TURN}",))
 
 
-def comparisons(responses: Responses, labels: Labels) -> Table | None:
+def comparisons(source: Source) -> Table | None:
     """Every condition with later turns against Native, paired by problem; None where there is nothing to compare.
 
     Repeat conditions of Native give the noise floor, the difference without any effect. It is beside every effect and is
     not tested.
     """
-    return _comparisons("comparisons", responses, labels, LATER_TURNS)
+    return _comparisons(source, LATER_TURNS)
 
 
-def shared_t1_comparisons(responses: Responses, labels: Labels) -> Table | None:
+def shared_t1_comparisons(source: Source) -> Table | None:
     """As `comparisons`, of the study with a shared T1 history: at T2 alone.
 
     Each test-time seed has a row, and so has the average of a family's seeds.
     """
-    return _comparisons("shared_t1_comparisons", _second_turns(responses), labels, (TURN,))
+    return _comparisons(_second_turns(source), (TURN,))
 
 
-def _second_turns(responses: Responses) -> Responses:
-    return replace(responses, grids={key: grid for key, grid in responses.grids.items() if key.turn == TURN})
+def _second_turns(source: Source) -> Source:
+    grids = {key: grid for key, grid in source.responses.grids.items() if key.turn == TURN}
+    return replace(source, responses=replace(source.responses, grids=grids))
 
 
-def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence[str] | None = None) -> Table:
+def _intervals(source: Source, turns: Sequence[str] | None = None) -> Table:
     """The intervals of these turns; None: of every turn and of the mean over later ones."""
+    responses, labels = source.responses, source.labels
     scores = [row for row in turn_intervals(responses) if turns is None or row.turn in turns]
     every = [*scores]
     for model, benchmark in responses.pairs:
@@ -108,14 +112,15 @@ def _intervals(table: str, responses: Responses, labels: Labels, turns: Sequence
     )
     averages = [value for row in shown.values() for value in _values(row, "", {"value": ("", "%")})]
     benchmarks = [benchmark for _, benchmark in responses.pairs]
-    return of_rows(responses, labels, table, caption, columns, blocks, values, benchmarks, shown=averages)
+    return of_rows(source, caption, columns, blocks, values, benchmarks, shown=averages)
 
 
 def _interval(low: float, high: float) -> str:
     return f"{rounded(low, 1)} to {rounded(high, 1)}"
 
 
-def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequence[int]) -> Table | None:
+def _comparisons(source: Source, turns: Sequence[int]) -> Table | None:
+    responses, labels = source.responses, source.labels
     span = MEAN if tuple(turns) == LATER_TURNS else f"T{turns[0]}"
     every: list[ComparisonRow] = []
     for model, benchmark in responses.pairs:
@@ -139,7 +144,8 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
         values += _values(row, "", _DIFFERENCES)
         # Effects have a noise floor; the noise itself has none.
         if row.condition not in again and (floor := floors.get(_place(row))) is not None:
-            values.append(replace(values[-1], metric=f"{row.metric} {_FLOOR}", value=floor, unit="pp"))
+            keys = (row.model, row.benchmark, row.condition, row.turn, "")
+            values.append(Value(*keys, f"{row.metric} {_FLOOR}", floor, "pp"))
     lines: dict[str, list[Line]] = {}
     for row in shown:
         line = Line(_names(row, labels), _row_place(row), bold=row in different)
@@ -164,7 +170,7 @@ def _comparisons(table: str, responses: Responses, labels: Labels, turns: Sequen
     ]
     blocks = [(labels.printed_model(model), lines[model]) for model in responses.models if model in lines]
     benchmarks = [benchmark for _, benchmark in responses.pairs]
-    return of_rows(responses, labels, table, caption, columns, blocks, values, benchmarks, beside=BASE)
+    return of_rows(source, caption, columns, blocks, values, benchmarks)
 
 
 def _signed_interval(low: float, high: float) -> str:

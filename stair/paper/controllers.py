@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.paper.table_inputs import diagram_models, stair_controller
+from stair.paper.exhibits import diagram_models, stair_controller
 
 Facts = TypeVar("Facts")
 
