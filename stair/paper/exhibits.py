@@ -69,7 +69,7 @@ class Exhibit:
     reported: bool = True
     """Whether its CSV has numbers that the paper reports."""
     in_paper: bool = False
-    """Whether the paper has it, or has it for other models."""
+    """Whether the paper has it, or has it for other models; `exhibits` sets it."""
 
     @property
     def builder(self) -> Callable[..., Any]:

@@ -10,6 +10,9 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
+from stair.config.training import Controller
+from stair.models.parameters import controller_parameters, lora_parameters
+from stair.models.published import CONFIGS
 from stair.paper.exhibits import Exhibit, analyzed_models
 from stair.paper.labels import Labels
 from stair.paper.replay_numbers import ReplayNumbers
@@ -81,8 +84,8 @@ class Source:
     def trained(self) -> Mapping[tuple[str, str], int | Gap]:
         """The parameters that each (model, condition) trained, from the controllers' manifests.
 
-        Without a manifest, the count of a model that is not from the hub is a gap: it may have the key of a model of the
-        paper, but not its shape.
+        Without a manifest, they follow from the shape of the paper's models. The count of a model that is not from the hub is
+        a gap then: it may have the key of a model of the paper, but not its shape.
         """
         counts: dict[tuple[str, str], int | Gap] = {}
         for condition, settings in self.config.conditions.items():
@@ -92,8 +95,21 @@ class Source:
                 path = manifest_path(self.paths.controller(model, settings.controller))
                 if path.is_file():
                     counts[model, condition] = int(recorded_fact(path, "parameters"))
-                elif backbone.repository is None:
+                elif backbone.repository is None or model not in CONFIGS:
                     counts[model, condition] = Gap(
                         f"{model}, {condition}: the controller has no manifest with its parameters"
                     )
+                else:
+                    counts[model, condition] = _parameters(self.config.controllers[settings.controller], model)
         return counts
+
+
+def _parameters(controller: Controller, model: str) -> int | Gap:
+    """Parameters of a controller of one of the paper's models."""
+    shape = CONFIGS[model]
+    normals = controller_parameters(shape, controller.controlled_layers)
+    if controller.adapter is None:
+        return normals
+    if shape["model_type"] != "qwen3":
+        return Gap(f"{model}: the paper trains LoRA on Qwen3 only, so the run's controllers must give the count")
+    return normals + lora_parameters(shape, controller.adapter.rank)

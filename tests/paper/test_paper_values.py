@@ -12,12 +12,11 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.labels import Labels
 from stair.paper.make import tables_from
-from stair.paper.tables.accuracy import lora_comparison, trainable_parameters
 from stair.paper.tables.table import gap_reasons
 from stair.records.manifest import manifest_path
 from stair.statistics.grid import Gap
 from tests.paper.paper_frame import Frame
-from tests.paper.sources import source_of
+from tests.paper.sources import source_of, table_of
 from tests.statistics.paper_rows import PAPER_VALUES, rows_by_turn, shared_t1_rows, write_rows
 
 ROOT = Path(__file__).parents[2]
@@ -51,20 +50,23 @@ def test_one_frame_of_rows_gives_every_table_of_the_evaluation(paper_frame: Fram
     assert "| Native | 0 | 34.44 | – | 47.78 | – |" in text
 
 
-def test_what_a_model_of_unknown_shape_trains_is_a_gap() -> None:
-    assert isinstance(trainable_parameters("mine", "lora"), Gap)
-    assert isinstance(trainable_parameters("qwen3.5-4b", "lora"), Gap)
-    assert trainable_parameters("mine", "native") == 0
+def test_trained_parameters_follow_from_the_papers_shapes() -> None:
+    """LoRA's are counted for Qwen3 alone."""
+    found = source_of("lora_comparison", rows_by_turn("tab:lora-turns"), Labels()).trained
+    assert [found["qwen3-4b-instruct", name] for name in ("stair", "lora", "lora_stair")] == [
+        12_288,
+        4_128_768,
+        4_141_056,
+    ]
+    assert isinstance(found["qwen3.5-4b", "lora"], Gap)
 
 
-def test_what_a_run_has_trained_goes_before_the_papers_counts() -> None:
-    source = source_of("lora_comparison", rows_by_turn("tab:lora-turns"), Labels())
-    (model,) = source.responses.models
-    vars(source)["trained"] = {(model, "stair"): 192, (model, "lora"): 29_184}
-    table = lora_comparison(source)
+def test_a_model_that_the_configuration_lacks_has_no_count() -> None:
+    rows = rows_by_turn("tab:lora-turns").assign(model="mine")
+    table = table_of("lora_comparison", rows, Labels())
     assert table is not None
-    counts = {value.condition: value.value for value in table.values if value.metric == "trainable parameters"}
-    assert counts == {"native": 0, "stair": 192, "lora": 29_184, "lora_stair": 4_141_056}
+    counts = [value.value for value in table.values if value.metric == "trainable parameters"]
+    assert counts[0] == 0 and all(isinstance(count, Gap) for count in counts[1:])
 
 
 def counted(folder: Path, out: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -64,7 +64,7 @@ def _to_decide(line: Mapping[str, str]) -> str:
     return f"{float(line['times_to_decide']):,.2g} times as many would {decides}"
 
 
-def comparison_of(paths: RunPaths, every: Iterable[Exhibit]) -> dict[str, Any] | None:
+def comparison_of(paths: RunPaths, every: Sequence[Exhibit]) -> dict[str, Any] | None:
     """How many printed values have each verdict, by the paper's label of where it prints them, and in total.
 
     `every` are the tables and figures on the page, to which the rows have anchors.
@@ -97,7 +97,7 @@ def _values(paths: RunPaths) -> pd.DataFrame:
     return pd.read_csv(paths.comparison(), dtype=str, keep_default_na=False)
 
 
-def _anchor(artifact: str, every: Iterable[Exhibit]) -> str | None:
+def _anchor(artifact: str, every: Sequence[Exhibit]) -> str | None:
     """The place on the page of an artifact; numbers of the text are in the table in_text."""
     of_table_or_figure = artifact.startswith(("tab:", "fig:"))
     anchors = {each.artifact: each.anchor for each in every}

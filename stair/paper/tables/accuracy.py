@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from stair.models.parameters import controller_parameters, lora_parameters
-from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.paper.exhibits import LORA, MAIN
 from stair.paper.labels import Labels
 from stair.paper.layout import signed
@@ -29,7 +27,6 @@ from stair.statistics.values import Value
 
 BASES = {"stair": "native", "lora_stair": "lora"}
 """What a gain is counted from."""
-RANK = 2
 
 
 def summary(source: Source) -> Table | None:
@@ -104,8 +101,7 @@ def _lines(labels: Labels, conditions: Iterable[str], ours: Iterable[str], **pla
 def lora_comparison(source: Source) -> Table | None:
     """Means over T2 to T4 with the gains, computed before rounding; None without LoRA's rows.
 
-    Each pair of a model and a benchmark has its block. Without controllers that say how many parameters were trained, the
-    numbers are known for the paper's models alone.
+    Each pair of a model and a benchmark has its block.
     """
     responses, labels = source.responses, source.labels
     columns = [Column("Condition", align="l")]
@@ -173,27 +169,11 @@ def _compared(
     """Parameters, means over T2 to T4 and gains of every condition on one model and benchmark."""
     for condition in LORA:
         place = {"model": model, "benchmark": benchmark, "condition": condition, "turn": MEAN}
-        count = trained.get((model, condition), trainable_parameters(model, condition))
+        unknown = Gap(f"{model}, {condition}: response rows do not tell how many parameters were trained")
+        count = trained.get((model, condition), 0 if condition == "native" else unknown)
         yield Value(model, benchmark, condition, MEAN, "", "trainable parameters", count, "")
         base = BASES.get(condition)
         added = gains(responses, condition, base, model=model, benchmark=benchmark) if base else []
         for metric in metric_names(responses.samples):
             yield score(responses, metric=metric, **place)
             yield from (gain for gain in added if gain.metric == f"{metric} gain")
-
-
-def trainable_parameters(model: str, condition: str) -> int | Gap:
-    """Parameters that a condition trains on a model of the paper."""
-    if condition == "native":
-        return 0
-    if model not in CONFIGS:
-        return Gap(f"{model}, {condition}: response rows do not tell how many parameters were trained")
-    normals = controller_parameters(CONFIGS[model], CONTROLLED_LAYERS)
-    if condition == "stair":
-        return normals
-    if CONFIGS[model]["model_type"] != "qwen3":
-        return Gap(
-            f"{model}, {condition}: the paper trains LoRA on Qwen3 only, so the run's controllers must give the count"
-        )
-    lora = lora_parameters(CONFIGS[model], RANK)
-    return lora + normals if condition == "lora_stair" else lora
