@@ -152,11 +152,11 @@ def test_losses_are_the_golden_ones(trained: RunPaths) -> None:
 
 def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: Path) -> None:
     from stair.paper.figures.figure import write
-    from stair.paper.figures.training import of_run
     from stair.paper.labels import Labels
+    from stair.paper.make import build_figure
 
     config = load_run(trained.folder)
-    figure = of_run(config, trained, MODEL)
+    figure = build_figure(config, trained, f"training_{MODEL}")
     drawn = {(value.condition, value.turn, value.metric): value.value for value in figure.values}
     for kind in KINDS:
         for row in curve_of(trained, kind):
@@ -165,7 +165,7 @@ def test_the_figure_draws_every_controllers_curve(trained: RunPaths, tmp_path: P
                 assert drawn.get(place) == (float(row[metric]) if row[metric] else None)
     write(figure, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    again = of_run(config, trained, MODEL)
+    again = build_figure(config, trained, f"training_{MODEL}")
     write(again, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
     assert set(first) == {"figure.csv", "figure.pdf", "figure.png"}
