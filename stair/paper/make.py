@@ -20,9 +20,9 @@ from stair.paper.html_table import html_table
 from stair.paper.labels import Labels
 from stair.paper.latex import latex
 from stair.paper.layout import markdown
-from stair.paper.run_notes import with_mixed_engines, with_time_outs
 from stair.paper.scored_rows import find_rows, read_rows
 from stair.paper.source import Source
+from stair.paper.tables.run_notes import with_mixed_engines, with_time_outs
 from stair.paper.tables.table import Table, gap_reasons, nothing
 from stair.paper.tidy import tidy_csv
 from stair.records.files import write_text

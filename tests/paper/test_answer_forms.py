@@ -13,7 +13,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.make import build_table
-from stair.paper.run_notes import CHOICE_TEXT, SEVERAL_BOXES
+from stair.paper.tables.run_notes import CHOICE_TEXT, SEVERAL_BOXES
 from stair.records.manifest import manifest_path
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, SCORED
 from stair.records.tables import read_table, write_table

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from stair.paper.labels import Labels
-from stair.paper.run_notes import with_time_outs
+from stair.paper.tables.run_notes import with_time_outs
 from tests.paper.sources import source_of, table_of
 from tests.paper.test_tables import rows
 

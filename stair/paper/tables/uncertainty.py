@@ -8,8 +8,8 @@ from itertools import compress
 
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded, signed
-from stair.paper.run_notes import with_answer_forms
 from stair.paper.source import Source
+from stair.paper.tables.run_notes import with_answer_forms
 from stair.paper.tables.table import Column, Line, Table, benchmark_title, of_rows
 from stair.statistics.conditioning import CONDITIONS
 from stair.statistics.grid import Gap
