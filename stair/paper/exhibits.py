@@ -50,8 +50,8 @@ class Exhibit:
     name: str
     """The name of its files, without an ending."""
     build: str
-    """`module:function` below `stair.paper`: its builder, from a `Source` to a `Table` or `Figure`; None where its rows give
-    no table."""
+    """`module:function` in the folder of its kind: its builder, from a `Source` to a `Table` or `Figure`; None where its rows
+    give no table."""
     label: str = ""
     """The paper's label of it."""
     rows: Rows | None = None
@@ -74,7 +74,7 @@ class Exhibit:
     @property
     def builder(self) -> Callable[..., Any]:
         """The function `build`."""
-        function: Callable[..., Any] = resolve_name(f"stair.paper.{self.build}")
+        function: Callable[..., Any] = resolve_name(f"stair.paper.{self.kind}s.{self.build}")
         return function
 
     @property
@@ -149,7 +149,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     with_lora = {place.model for place in _beside_lora(config, places)}
     yield figure(
         "overview",
-        "figures.overview:build",
+        "overview:build",
         "fig:overview",
         rows=_overview,
         caption="A session of four problems, Native and STAIR at T4, and accuracy. (a) T4 follows three earlier problems. "
@@ -159,7 +159,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if analyzed:
         yield figure(
             "historical_computation",
-            "figures.historical_computation:build",
+            "historical_computation:build",
             paper_labels.HISTORICAL_COMPUTATION,
             rows=_transitions,
             files=_replay("attention", "geometry"),
@@ -170,7 +170,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         )
     yield table(
         "history_correctness_summary",
-        "tables.history:pooled",
+        "history:pooled",
         paper_labels.POOLED,
         rows=_mathematical,
         style={"separation": 3},
@@ -178,7 +178,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if diagrams:
         yield figure(
             "method",
-            "figures.method:build",
+            "method:build",
             "fig:method",
             files=_controllers,
             caption="STAIR in a controlled block. (a) The difference of two bank reads passes through the frozen output "
@@ -188,14 +188,14 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         )
     yield table(
         "continuous_summary",
-        "tables.accuracy:summary",
+        "accuracy:summary",
         "tab:continuous-summary",
         rows=_main,
         style={**_PLAIN, "separation": 3, "stretch": 1.12},
     )
     yield table(
         "shared_t1",
-        "tables.shared_t1:build",
+        "shared_t1:build",
         paper_labels.SHARED_T1,
         rows=_beside_native,
         study="shared_t1",
@@ -204,17 +204,17 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if with_lora:
         yield table(
             "lora_comparison",
-            "tables.accuracy:lora_comparison",
+            "accuracy:lora_comparison",
             "tab:lora-comparison",
             rows=_beside_lora,
             style={**_PLAIN, "separation": 6, "stretch": 1.12},
         )
     if config.replay is not None:
-        yield table("replay_design", "tables.replay_design:build", "tab:replay-design", files=_designs, style=_PLAIN)
+        yield table("replay_design", "replay_design:build", "tab:replay-design", files=_designs, style=_PLAIN)
     if analyzed:
         yield figure(
             "attention",
-            "figures.attention:build",
+            "attention:build",
             "fig:appendix-attention",
             files=_replay("attention"),
             caption="Attention mass by source category and layer, in the design with three-turn histories and problem "
@@ -222,17 +222,17 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         )
         yield figure(
             "neighborhood",
-            "figures.neighborhood:build",
+            "neighborhood:build",
             paper_labels.NEIGHBORHOOD,
             files=_replay("geometry"),
             caption="Overlap of neighborhoods across histories by their size, in original and in whitened coordinates, "
             "with the shuffled control.",
         )
-    yield table("native_accuracy", "tables.history:transitions", "tab:native-accuracy", rows=_transitions, style=_PLAIN)
+    yield table("native_accuracy", "history:transitions", "tab:native-accuracy", rows=_transitions, style=_PLAIN)
     for model in models:
         yield table(
             f"history_{model}",
-            "tables.history:history",
+            "history:history",
             paper_labels.HISTORY_TABLES.get(model, f"tab:history-{model}"),
             rows=_main_of(model),
             model=model,
@@ -241,7 +241,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if analyzed:
         yield figure(
             "read_prediction",
-            "figures.read_prediction:build",
+            "read_prediction:build",
             paper_labels.READ_PREDICTION,
             files=_replay("read_prediction"),
             caption="Historical reads as predictors of the next MLP. (A) Incremental R2 of the earlier-assistant read, by "
@@ -250,7 +250,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if diagrams:
         yield figure(
             "training_scope",
-            "figures.training_scope:build",
+            "training_scope:build",
             "fig:method-training",
             files=_controllers_and_curves,
             caption="Training. (a) The read acts on the current prompt; the loss of the response reaches it through the "
@@ -259,16 +259,16 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         )
         yield table(
             "controller_configuration",
-            "tables.controller_configuration:build",
+            "controller_configuration:build",
             "tab:controller-configuration",
             files=_controllers,
             style=_PLAIN,
         )
     if config.conditions:
-        yield table("evaluation_decoding", "tables.evaluation_decoding:build", "tab:evaluation-decoding", style=_PLAIN)
+        yield table("evaluation_decoding", "evaluation_decoding:build", "tab:evaluation-decoding", style=_PLAIN)
     yield table(
         "bank_prefix_accuracy",
-        "tables.shared_t1:build_prefixes",
+        "shared_t1:build_prefixes",
         paper_labels.BANK_PREFIXES,
         rows=_prefixes,
         study="shared_t1",
@@ -277,22 +277,18 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     if config.runtime is not None:
         yield table(
             "bank_runtime",
-            "tables.bank_runtime:build",
+            "bank_runtime:build",
             paper_labels.BANK_RUNTIME,
             files=_measured_runtime,
             style={**_PLAIN, "separation": 4, "stretch": 1.1},
         )
     lora_turns = table(
-        "lora_turns",
-        "tables.accuracy:lora_turns",
-        "tab:lora-turns",
-        rows=_beside_lora,
-        style={**_SPACED, "separation": 2},
+        "lora_turns", "accuracy:lora_turns", "tab:lora-turns", rows=_beside_lora, style={**_SPACED, "separation": 2}
     )
     for model in models:
         yield table(
             f"turns_{model}",
-            "tables.accuracy:turns",
+            "accuracy:turns",
             paper_labels.TURNS_TABLES.get(model, f"tab:turns-{model}"),
             rows=_main_of(model),
             model=model,
@@ -305,28 +301,24 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
 
 def _further(config: Config) -> Iterator[Exhibit]:
     """The tables and figures that the paper does not have."""
-    yield table("intervals", "tables.uncertainty:intervals", rows=everything, style=_SMALL)
-    yield table("comparisons", "tables.uncertainty:comparisons", rows=everything, style=_SMALL)
+    yield table("intervals", "uncertainty:intervals", rows=everything, style=_SMALL)
+    yield table("comparisons", "uncertainty:comparisons", rows=everything, style=_SMALL)
     yield table(
-        "shared_t1_intervals",
-        "tables.uncertainty:shared_t1_intervals",
-        rows=_beside_native,
-        study="shared_t1",
-        style=_SMALL,
+        "shared_t1_intervals", "uncertainty:shared_t1_intervals", rows=_beside_native, study="shared_t1", style=_SMALL
     )
     yield table(
         "shared_t1_comparisons",
-        "tables.uncertainty:shared_t1_comparisons",
+        "uncertainty:shared_t1_comparisons",
         rows=_beside_native,
         study="shared_t1",
         style=_SMALL,
     )
-    yield table("in_text", "tables.in_text:build", files=_text, style={**_SPACED, "size": "tiny"})
+    yield table("in_text", "in_text:build", files=_text, style={**_SPACED, "size": "tiny"})
     trained = {model for key in config.controllers for model in config.trained(key)}
     for model in (model for model in config.models if model in trained):
         yield figure(
             f"training_{model}",
-            "figures.training:build",
+            "training:build",
             "fig:training",
             files=_curves(model),
             model=model,
@@ -337,7 +329,7 @@ def _further(config: Config) -> Iterator[Exhibit]:
     for model in () if config.runtime is None or not config.runtime.curve else config.runtime.models:
         yield figure(
             f"bank_cost_{model}",
-            "figures.bank_cost:build",
+            "bank_cost:build",
             "fig:bank-cost",
             files=_runtime_of(model),
             model=model,
