@@ -12,18 +12,19 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
+from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.paper.claims.detectable import Scores, detectable, expected_scores, has_rows
 from stair.paper.claims.parts import Evidence, parts_of
-from stair.paper.claims.statements import PAPER_EFFECTS, Claim, Values, read_claims
+from stair.paper.claims.statements import PAPER_EFFECTS, Claim, read_claims
 from stair.paper.claims.verdicts import Verdict, judge
-from stair.pipeline.planning.claims import Scores, expected_scores, joint_errors
-from stair.pipeline.planning.sizes import problems_of
-from stair.pipeline.run import Run
+from stair.pipeline.plan import Planner
 from stair.records.text_tables import csv_table
 from stair.statistics.effects import Effect
 from stair.statistics.intervals import LEVEL
@@ -35,16 +36,16 @@ from tests.statistics.paper_rows import rows_of_evaluation, shared_t1_rows
 
 def from_rows() -> list[Claim]:
     """The claims that response rows decide."""
-    return [claim for claim in read_claims() if not any(isinstance(test, Values) for test in claim.tests)]
+    return [claim for claim in read_claims() if has_rows(claim)]
 
 
-def paper_effects(run: Run) -> str:
+def paper_effects(config: Config, problems: Mapping[str, int]) -> str:
     """The joint effect of each claim on rows with the paper's counts, with an interval of simulated rows."""
     with tempfile.TemporaryDirectory() as folder:
-        frame = Frame.of(Path(folder), rows_of_evaluation(), shared_t1_rows(), run.config)
+        frame = Frame.of(Path(folder), rows_of_evaluation(), shared_t1_rows(), config)
         judged = {each.claim.number: each for each in frame.judged()}
     lines = []
-    for number, planned in joint_errors(run, from_rows(), run.config.evaluation.samples).items():
+    for number, planned in detectable(config, problems, from_rows(), config.evaluation.samples).items():
         each = judged[number]
         assert each.joint is not None
         estimate = each.joint.interval.estimate
@@ -63,10 +64,9 @@ def without_effects(scores: Scores) -> Scores:
     return {key: Expected(*map(float, np.mean(groups[key.model, key.benchmark], axis=0))) for key in scores}
 
 
-def rates(run: Run, runs: int, *, effects: bool) -> dict[int, Counter[Verdict]]:
+def rates(config: Config, problems: Mapping[str, int], runs: int, *, effects: bool) -> dict[int, Counter[Verdict]]:
     """By claim: how often each verdict occurs in simulated runs."""
-    config, found = run.config, defaultdict[int, Counter[Verdict]](Counter)
-    problems = {benchmark: problems_of(run, benchmark) for benchmark in config.benchmarks}
+    found = defaultdict[int, Counter[Verdict]](Counter)
     studies = [scores if effects else without_effects(scores) for scores in expected_scores(config)]
     for number in range(runs):
         generator = named_generator("simulated run", effects, number)
@@ -87,10 +87,10 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="renew paper_effects.csv")
     arguments = parser.parse_args()
     config = paper_config()
-    run = Run(config, RunPaths.of(config))
+    problems = Planner(config, RunPaths.of(config)).problems()
     if arguments.write:
-        PAPER_EFFECTS.write_text(paper_effects(run), encoding="utf-8")
-    with_effects, without = (rates(run, arguments.runs, effects=effects) for effects in (True, False))
+        PAPER_EFFECTS.write_text(paper_effects(config, problems), encoding="utf-8")
+    with_effects, without = (rates(config, problems, arguments.runs, effects=effects) for effects in (True, False))
     print("| claim | holds, paper's effects | does not hold | holds, no effects | does not hold |")
     print("|---|---:|---:|---:|---:|")
     for claim in from_rows():

@@ -7,7 +7,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
-from stair.pipeline.job_list import ListedJob, list_jobs
+from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import STAGES
 from stair.pipeline.restore import made_first
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
@@ -91,7 +90,7 @@ def reproduce(
         start = f"stair reproduce --go --run{more}{'' if whole else f' --target {target}'}"
         if whole and not settings:
             start = f"make reproduce RUN={run} GO=1"
-        _explain(config, list_jobs(root, overrides, fresh=True), f"stair plan --run{more}", start)
+        _explain(config, f"stair plan --run{more}", start)
         return
     check_environments(config, paths)
     check_writable(paths)
@@ -134,12 +133,12 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
         raise ConfigError("an output is not that of this run: " + "; ".join(faults))
 
 
-def _explain(config: Config, jobs: Sequence[ListedJob], plan: str, start: str) -> None:
-    from stair.pipeline.planning.run_plan import cost_lines, make_plan
+def _explain(config: Config, plan: str, start: str) -> None:
+    from stair.pipeline.plan import Planner, cost_lines
 
-    print("\n".join([*cost_lines(make_plan(config, jobs)), f"More, with the claims: {plan}"]))
+    print("\n".join([*cost_lines(Planner(config, RunPaths.of(config))), f"More, with the claims: {plan}"]))
     print(
-        f"\nThe run '{config.run}' is marked as expensive and was not started. All its jobs are above, with "
+        f"\nThe run '{config.run}' is marked as expensive and was not started. Its cost is above, with "
         f"{', '.join(model.label for model in config.models.values())} on "
         f"{', '.join(benchmark.label for benchmark in config.benchmarks.values())}.\n"
         f"To start it: {start}"

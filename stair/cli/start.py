@@ -64,40 +64,26 @@ def config(
 def plan(
     run: RunNameOption = "tiny",
     set_: SettingsOption = None,
-    calibrate: Annotated[
+    source: Annotated[
         Path | None,
-        typer.Option(help="A finished run, whose seconds and tokens replace assumptions.", metavar="FOLDER"),
+        typer.Option("--from", help="A finished run, whose speeds and lengths replace assumed ones.", metavar="FOLDER"),
     ] = None,
     gpus: Annotated[int, typer.Option(min=1, help="GPUs that run jobs at a time, for the wall time.")] = 1,
 ) -> None:
-    """Print what a run will cost before it starts, and which claims it can decide (docs/planning.md).
+    """Print what a run will cost before it starts, and what it can decide of the paper's claims (docs/planning.md).
 
-    A dry run of Snakemake lists the jobs. Reads config.yaml, the run's overlay, and with --calibrate the timings and
-    provenance.json of a finished run. Writes nothing.
+    Reads config.yaml, the run's overlay and data sets that are there, and with --from the records of a finished run. Writes
+    nothing.
     """
-    from concurrent.futures import ThreadPoolExecutor
-
     from stair.cli.context import open_run
     from stair.cli.reproduce import parse_settings
     from stair.config.paths import RunPaths
     from stair.config.resolve import resolve
     from stair.config.root import project_root
-    from stair.pipeline.job_list import list_jobs
-    from stair.pipeline.planning.calibration import calibrate as learn
-    from stair.records.start_command import started_with
+    from stair.paper.claims.detectable import claim_lines
+    from stair.pipeline.plan import Planner, cost_lines, measured
 
-    root, overrides = project_root(), {"run": run} | parse_settings(set_ or [])
-    resolved, learned = resolve(root, overrides), None
-    if calibrate is not None:
-        learned = learn(calibrate, list_jobs(root, started_with(*open_run(calibrate)), fresh=True))
-    with ThreadPoolExecutor(1) as pool:
-        # Snakemake lists the jobs in a process of its own. The claims' modules and numbers take as long.
-        listing = pool.submit(list_jobs, root, overrides, fresh=True)
-        from stair.pipeline.planning.claims import claims_text, decidable
-        from stair.pipeline.planning.run_plan import cost_lines, make_plan
-        from stair.pipeline.run import Run
-
-        claims = decidable(Run(resolved, RunPaths.of(resolved)))
-        jobs = listing.result()
-    planned = make_plan(resolved, jobs, calibration=learned, gpus=gpus)
-    print("\n".join([*cost_lines(planned), "", claims_text(claims)]))
+    resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
+    learned = None if source is None else measured(*open_run(source))
+    planner = Planner(resolved, RunPaths.of(resolved), learned)
+    print("\n".join([*cost_lines(planner, gpus), "", *claim_lines(resolved, planner.problems())]))

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from stair.models.architecture import Architecture, describe
+from stair.models.published import CONFIGS
 from stair.records.files import matching, read_mapping, write_json
 from stair.records.keys import digest_of, file_digest
 
@@ -26,6 +27,13 @@ def read_architecture(folder: Path) -> Architecture:
         return describe(content)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def known_architecture(folder: Path, model: str) -> Architecture | None:
+    """The architecture of a model's folder, before it is fetched that of the published model with this key; None for others."""
+    if (folder / "config.json").is_file():
+        return read_architecture(folder)
+    return describe(CONFIGS[model]) if model in CONFIGS else None
 
 
 def check_weights(folder: Path) -> None:

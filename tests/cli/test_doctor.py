@@ -21,7 +21,7 @@ from stair.cli.doctor.hub_and_disk import _outputs
 from stair.cli.main import app
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
-from stair.pipeline.planning.run_plan import disk_bytes
+from stair.pipeline.plan import Planner
 from tests.models.hub_server import Hub, Repository, serving
 from tests.models.test_fetch import NEW, fetch, run_folder
 from tests.programs import needs
@@ -362,14 +362,16 @@ def test_a_full_disk(hub: Hub, tmp_path: Path) -> None:
 def test_the_papers_disk_has_room_for_its_responses() -> None:
     """About three billion tokens, which the plan counts."""
     text = one(doctor("--run", "paper", code=1, HF_ENDPOINT="http://127.0.0.1:9"), "of replayed states")["text"]
-    planned = disk_bytes(resolve(ROOT, {"run": "paper"}))["responses"] / 1e9
+    config = resolve(ROOT, {"run": "paper"})
+    planned = Planner(config, RunPaths.of(config)).disk_bytes()["responses"] / 1e9
     assert f"{planned:.1f} GB of responses" in text and planned > 40
     assert float(re.findall(r"([0-9.]+) GB needed", text)[0]) > planned + 24.5 + 5
 
 
 def test_only_responses_and_their_logs_save_room(tmp_path: Path) -> None:
     config = resolve(ROOT, {"run": "paper", "results": str(tmp_path)})
-    paths, planned = RunPaths.of(config), disk_bytes(config)
+    paths = RunPaths.of(config)
+    planned = Planner(config, paths).disk_bytes()
     place = paths.work("evaluation", "qwen3.5-4b", "math500", "stair")
 
     def write(file: Path, size: int) -> None:

@@ -172,7 +172,7 @@ RUN = "name a run's folder (for example results/tiny), or make it: stair reprodu
     [
         (("tables", "--out", "out", "--responses"), "give the folder that contains evaluation/"),
         (("export", "--out", "out", "--run"), RUN),
-        (("plan", "--calibrate"), RUN),
+        (("plan", "--from"), RUN),
     ],
 )
 @pytest.mark.parametrize("given", ["absent", "file.csv", "empty"])

@@ -28,7 +28,7 @@ MODULES = [
     "stair.stages.sessions.stage",
     "stair.stages.replay.design.crossed",
     "stair.stages.replay.design.printed_numbers",
-    "stair.pipeline.planning.run_plan",
+    "stair.pipeline.plan",
     "stair.paper.make",
 ]
 

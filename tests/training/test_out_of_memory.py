@@ -95,7 +95,7 @@ def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer
 
     said = (
         r"^a session whose responses have 10, 7, 11, 8 tokens does not fit the device's memory, with all layers run again too "
-        r"\(CUDA out of memory\. Tried to allocate 3\.00 GiB\.\); use a larger device, whose memory `stair plan` estimates$"
+        r"\(CUDA out of memory\. Tried to allocate 3\.00 GiB\.\); use a larger device; docs/training\.md estimates its memory$"
     )
     turns = session(renderer)
     with (

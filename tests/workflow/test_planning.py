@@ -1,9 +1,9 @@
-"""A plan that a finished run has calibrated, beside that run's own seconds."""
+"""A plan with the speeds and lengths of a finished run, beside that run's own seconds and tokens."""
 
 from __future__ import annotations
 
 import csv
-import re
+import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,60 +11,50 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.planning.calibration import calibrate, measured_seconds
-from stair.pipeline.planning.claims import decidable
-from stair.pipeline.planning.planned_jobs import planned_jobs
-from stair.pipeline.planning.work import Calibration, CostModel
-from stair.pipeline.run import Run
-from tests.listed import listed
+from stair.paper.claims.detectable import detectable, has_rows
+from stair.paper.claims.statements import read_claims
+from stair.pipeline.budget import measured_jobs
+from stair.pipeline.jobs import JOBS
+from stair.pipeline.plan import Planner, measured
 from tests.workflow.conftest import SMOKE, run_in
 
 
-def seconds_by_rule(run: Run, learned: Calibration) -> dict[str, float]:
-    found: dict[str, float] = defaultdict(float)
-    for job in planned_jobs(CostModel(run, learned), listed("smoke")):
-        found[job.rule] += job.work.seconds
-    return found
-
-
-def test_a_calibrated_plan_meets_the_runs_seconds_and_scales(finished_run: Path) -> None:
+def test_a_plan_from_a_run_has_the_runs_seconds_and_tokens(finished_run: Path) -> None:
     folder = finished_run / "results" / "smoke"
-    learned = calibrate(folder, listed("smoke"))
     config, paths = load_run(folder), RunPaths(folder)
-    planned = seconds_by_rule(Run(config, paths), learned)
-    measured: dict[str, float] = defaultdict(float)
-    for (rule, _), seconds in measured_seconds(Run(config, paths)).items():
-        measured[rule] += seconds
-    for rule, seconds in measured.items():
-        assert planned[rule] == pytest.approx(seconds, rel=0.3), rule
-    assert sum(planned.values()) == pytest.approx(sum(measured.values()), rel=0.3)
+    works = Planner(config, paths, measured(config, paths)).works()
+    planned, spent = defaultdict[str, float](float), defaultdict[str, float](float)
+    for work in works:
+        planned[work.stage] += 3600 * work.hours
+    for job in measured_jobs(paths):
+        if job.rule in JOBS and JOBS[job.rule].engine is not None:
+            spent[JOBS[job.rule].stage] += job.seconds
+    assert planned == pytest.approx(spent)
 
-    evaluation = config.evaluation.model_copy(update={"samples": 2 * config.evaluation.samples})
-    twin = seconds_by_rule(Run(config.model_copy(update={"evaluation": evaluation}), paths), learned)
-    assert 1.2 < twin["evaluation_shard"] / planned["evaluation_shard"] <= 2.0
-    assert twin["train_controller"] == planned["train_controller"]
+    generated = json.loads(paths.provenance.read_text())["costs"]["generated"]["all"]
+    answers = [work for work in works if work.stage in ("rollouts", "evaluation", "controls")]
+    assert sum(work.responses for work in answers) == generated["responses"]
+    assert sum(work.tokens for work in answers) == pytest.approx(generated["response_tokens"])
 
 
 def test_the_plan_lacks_what_the_runs_claims_lack(finished_run: Path) -> None:
     folder = finished_run / "results" / "smoke"
+    config, paths = load_run(folder), RunPaths(folder)
     with open(folder / "claims.csv", encoding="utf-8") as file:
         not_run = {int(row["claim"]) for row in csv.DictReader(file) if row["part"] and row["verdict"] == "not run"}
-    planned = decidable(Run(load_run(folder), RunPaths(folder)))
-    assert {each.claim.number for each in planned if each.lacking} == not_run
-    assert 0 < len(not_run) < len(planned)
+    claims = [claim for claim in read_claims() if has_rows(claim)]
+    planned = detectable(config, Planner(config, paths).problems(), claims, config.evaluation.samples)
+    lacking = {number for number, each in planned.items() if each.gaps}
+    assert lacking == not_run & set(planned)
+    assert 0 < len(lacking) < len(planned)
 
 
-def test_the_command_calibrates_and_writes_nothing(finished_run: Path) -> None:
+def test_the_command_writes_nothing_and_refuses_an_unfinished_run(tmp_path: Path, finished_run: Path) -> None:
     before = sorted(finished_run.rglob("*"))
-    words = ("plan", "--run", str(SMOKE), "--calibrate", "results/smoke")
-    total = next(line for line in run_in(finished_run, "stair", *words).stdout.splitlines() if line.startswith("all "))
-    assert re.search(r" \d+\.\d+M ", total), "tokens, and no GPU-hours before them"
+    lines = run_in(finished_run, "stair", "plan", "--run", str(SMOKE), "--from", "results/smoke").stdout.splitlines()
+    assert any(line.startswith("all ") for line in lines)
     assert sorted(finished_run.rglob("*")) == before
 
-
-def test_an_unfinished_run_is_refused(tmp_path: Path, finished_run: Path) -> None:
-    folder = tmp_path / "smoke"
-    folder.mkdir()
-    (folder / "config.resolved.yaml").write_bytes((finished_run / "results/smoke/config.resolved.yaml").read_bytes())
-    with pytest.raises(ValueError, match="--calibrate needs a finished run"):
-        calibrate(folder, listed("smoke"))
+    config = load_run(finished_run / "results" / "smoke")
+    with pytest.raises(ValueError, match="--from needs a finished run"):
+        measured(config, RunPaths(tmp_path))

@@ -10,9 +10,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.planning.calibration import measured_seconds
 from stair.pipeline.provenance import provenance
-from stair.pipeline.run import Run
 from stair.records import shards
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import hardware, manifest_files, package_versions, with_checksum
@@ -82,12 +80,10 @@ def test_the_command_leaves_a_finished_run_as_it_is(copied_run: Path) -> None:
 
 
 def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
-    """The seconds that the last attempt's progress file has of earlier ones; also in a plan that the run calibrates."""
+    """The seconds that the last attempt's progress file has of earlier ones."""
     folder = copied_run / "results" / "smoke"
     words = ("stair", "provenance", "--run", "results/smoke")
     rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
-    run = Run(load_run(folder), RunPaths(folder))
-    before = measured_seconds(run)["evaluation_shard", MODEL]
     progress = folder / f"work/progress/evaluation.{MODEL}.math500.native.0.json"
     told = json.loads(progress.read_text())
     assert (told["earlier_attempts"], told["earlier_seconds"]) == (0, 0.0)
@@ -97,7 +93,6 @@ def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
     cost = rules["evaluation_shard"]
     expected = {"earlier_attempts": 2, "earlier_seconds": 1000.0, "seconds": pytest.approx(cost["seconds"] + 1000.0)}
     assert now == rules | {"evaluation_shard": cost | expected}
-    assert measured_seconds(run)["evaluation_shard", MODEL] == pytest.approx(before + 1000.0)
 
 
 def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:

@@ -9,7 +9,6 @@ from importlib import metadata
 
 from stair.cli.doctor.finding import Finding, last_line, output_of
 from stair.config.model import Config
-from stair.pipeline.planning.run_plan import undivided_gpu_bytes
 from stair.records.gpus import VISIBLE, visible_gpus
 
 _QUERY = ["nvidia-smi", "--query-gpu=index,name,memory.total,driver_version", "--format=csv,noheader,nounits"]
@@ -58,20 +57,9 @@ def device_findings(config: Config | None, *, scheduler: bool) -> Iterator[Findi
         else:
             yield Finding("devices", "ok", text)
     if gpus:
-        if config is not None and wants_gpu(config):
-            yield from _too_large(config, max(float(memory) for _, _, memory, _ in gpus) * 2**20)
         yield _torch_sees(built, len(gpus))
     elif code in (0, 127):
         yield _no_gpu(config, built, scheduler)
-
-
-def _too_large(config: Config, largest: float) -> Iterator[Finding]:
-    for (output, model, *rest), size in undivided_gpu_bytes(config).items():
-        if size > largest:
-            text = f"{' '.join((output, model, *rest))} needs up to {size / 2**30:.0f} GiB where responses reach their limit"
-            limit = "replay.batch_problems" if output == "replay" else f"models.{model}.rollout_sampling.max_new_tokens"
-            remedy = f"use a larger GPU, or set a smaller {limit}"
-            yield Finding("devices", "warning", f"{text}; the largest GPU has {largest / 2**30:.0f} GiB", remedy)
 
 
 def _torch_sees(built: str | None, count: int) -> Finding:

@@ -15,7 +15,7 @@ from stair.config.paths import RunPaths, anchored
 from stair.models.hub.fetch import Download, online, plan_downloads
 from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
 from stair.pipeline.model_shape import shape_of
-from stair.pipeline.planning.run_plan import disk_bytes
+from stair.pipeline.plan import Planner
 from stair.records.files import bytes_text, existing_folder
 
 _HUB_SECONDS = 2.0
@@ -134,7 +134,7 @@ def _outputs(config: Config, paths: RunPaths) -> dict[str, int]:
         "replayed states": sum(_bytes_in(paths.replay_states(model)) for model in config.models),
         "responses": sum(map(_bytes_in, [paths.folder / "rollouts", paths.folder / "responses", *logs])),
     }
-    return {name: max(0, planned - present[name]) for name, planned in disk_bytes(config).items()}
+    return {name: max(0, planned - present[name]) for name, planned in Planner(config, paths).disk_bytes().items()}
 
 
 def _bytes_in(folder: Path) -> int:

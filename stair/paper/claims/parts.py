@@ -9,6 +9,7 @@ from math import inf, isfinite
 from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
 from stair.paper import paper_labels
+from stair.paper.absence import lacking
 from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
 from stair.paper.comparison.ours import Ours, elsewhere
 from stair.paper.comparison.printed import Place
@@ -184,30 +185,21 @@ def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tupl
     return (condition, *alike)
 
 
-def _not_in_run(config: Config, models: Iterable[str], benchmarks: Iterable[str] = ()) -> Gap | None:
-    """The first model or benchmark that the run does not have."""
-    kinds = (("model", models, config.models), ("benchmark", benchmarks, config.benchmarks))
-    return next(
-        (Gap(f"the run has no {kind} {name}") for kind, names, there in kinds for name in names if name not in there),
-        None,
-    )
-
-
 def _absent(evidence: Evidence, terms: list[tuple[int, Side]]) -> Gap | None:
     """The first model, benchmark or condition of a comparison that the run does not have."""
-    for _, side in terms:
-        if (absent := _not_in_run(evidence.config, [side.model], [side.benchmark])) is not None:
-            return absent
-        for condition in side.conditions:
-            if condition not in evidence.config.conditions:
-                return Gap(f"the run has no condition {condition}")
-    return None
+    places = ((side.model, side.benchmark, condition) for _, side in terms for condition in side.conditions)
+    return _first_gap(lacking(evidence.config, "evaluation", *place) for place in places)
+
+
+def _first_gap(reasons: Iterable[str]) -> Gap | None:
+    return next((Gap(reason) for reason in reasons if reason), None)
 
 
 def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
     config, labels = evidence.config, evidence.labels
-    absent = _not_in_run(config, paper_labels.MODELS, paper_labels.POOLED_BENCHMARKS)
     pooled = [(model, benchmark) for model in paper_labels.MODELS for benchmark in paper_labels.POOLED_BENCHMARKS]
+    conditions = (REFERENCE, test.greater, test.less)
+    absent = _first_gap(lacking(config, "evaluation", *pair, each) for pair in pooled for each in conditions)
     for group in test.groups:
         ratio = absent or conditional_ratio(evidence.responses, pooled, group, test.greater, test.less)
         name = f"pooled, {MEAN}, {group}: {labels.condition(test.greater)} minus {labels.condition(test.less)}"
@@ -239,9 +231,6 @@ def _occurrence(ratio: Ratio) -> Effect:
 def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
     labels, shared = evidence.labels, evidence.shared
     study, there = evidence.config.shared_t1(), shared.conditions(test.model, test.benchmark)
-    absent = _not_in_run(evidence.config, [test.model], [test.benchmark])
-    if absent is None and not there:
-        absent = Gap("the run has no responses of the study with a shared T1 history")
 
     def members(side: str) -> tuple[str, ...]:
         """The conditions of a side: its test-time seeds, each with all seeds of its controller."""
@@ -253,13 +242,16 @@ def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
         what = f"{labels.condition(test.greater)} minus {labels.condition(less)}"
         part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
         sides = {side: members(side) for side in (test.greater, less)}
-        lacking = [side for side, conditions in sides.items() if not conditions]
-        gap = Gap(f"the study with a shared T1 history has no condition {lacking[0]}") if lacking else None
+        place = (test.model, test.benchmark)
+        gap = _first_gap(lacking(evidence.config, "shared_t1", *place, side) for side in sides)
+        if gap is None and not all(sides.values()):
+            without = next(side for side, conditions in sides.items() if not conditions)
+            gap = Gap(f"the study with a shared T1 history has no rows of {labels.condition(without)}")
         terms = [
             (sign, Side(test.model, test.benchmark, sides[side], (TURN,)))
             for sign, side in ((1, test.greater), (-1, less))
         ]
-        yield _paired_part(part, shared, terms, absent=absent or gap)
+        yield _paired_part(part, shared, terms, absent=gap)
 
 
 def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
@@ -268,7 +260,7 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
     for sides in test.sides():
         greater, less = (side if isinstance(side, str) else _number(side, bounds) for side in sides)
         for group in test.groups:
-            absent = _not_in_run(evidence.config, [test.model])
+            absent = _first_gap([lacking(evidence.config, "evaluation", test.model)])
             ends = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
             factor = f"{times:g} times " if times != 1.0 else ""
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))

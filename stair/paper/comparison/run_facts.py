@@ -8,6 +8,7 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.paper import paper_labels
+from stair.paper.absence import lacking
 from stair.paper.comparison.printed import SAMPLED, Place, kind_of
 from stair.paper.labels import Labels
 from stair.paper.tables.accuracy import BASES
@@ -119,38 +120,21 @@ class RunFacts:
 
     def absent(self, place: Place) -> str:
         """Why the run has no number at a place."""
-        config = self._config
-        model, benchmark = paper_labels.MODEL_KEYS.get(place.model), paper_labels.BENCHMARK_KEYS.get(place.benchmark)
-        if model is not None and model not in config.models:
-            return f"the run has no model {place.model}"
-        if benchmark is not None and benchmark not in config.benchmarks:
-            return f"the run has no benchmark {place.benchmark}"
-        reason = f"no table or figure of the run gives this number of {place.artifact}"
-        sampled = kind_of(place.artifact, place.metric, place.unit) in SAMPLED
-        shared = place.artifact in paper_labels.SHARED
-        condition = paper_labels.CONDITION_KEYS.get(place.condition)
-        if model and benchmark and condition and sampled and not shared:
-            if condition not in config.conditions:
-                return f"the run has no condition {place.condition}"
-            if (model, benchmark) not in config.evaluated(condition):
-                return f"the run does not evaluate {place.condition} for {place.model} on {place.benchmark}"
-            reason = self._gap(model, benchmark, condition, place.turn) or reason
-        if model and benchmark and condition and shared:
-            reason = self._absent_from_study(place, (model, benchmark), condition) or reason
+        model = paper_labels.MODEL_KEYS.get(place.model, "")
+        benchmark = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")
+        if reason := lacking(self._config, "evaluation", model, benchmark):
+            return reason
+        condition = paper_labels.CONDITION_KEYS.get(place.condition, "")
+        if model and benchmark and condition:
+            if place.artifact in paper_labels.SHARED:
+                reason = lacking(self._config, "shared_t1", model, benchmark, condition)
+            elif kind_of(place.artifact, place.metric, place.unit) in SAMPLED:
+                if reason := lacking(self._config, "evaluation", model, benchmark, condition):
+                    return reason
+                reason = self._gap(model, benchmark, condition, place.turn) or ""
+        reason = reason or f"no table or figure of the run gives this number of {place.artifact}"
         foreign = self.stands_in(place)
         return reason if foreign is None else f"{reason}; structure only, since {foreign}"
-
-    def _absent_from_study(self, place: Place, pair: tuple[str, str], condition: str) -> str | None:
-        """Why the study with a shared T1 history has no rows of a place; None where it has some."""
-        if self._config.controls is None:
-            return "the run has no study with a shared T1 history"
-        study = self._config.shared_t1()
-        family = paper_labels.evaluated_as(condition)
-        members = [key for key, item in study.conditions.items() if item.name(key).averaged == family]
-        if any(pair in study.evaluated(key) for key in members):
-            return None
-        where = f"{place.model} on {place.benchmark}"
-        return f"the study with a shared T1 history does not have {place.condition} for {where}"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

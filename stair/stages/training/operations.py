@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from stair.core import TURNS
 from stair.models.architecture import describe
 from stair.models.parameters import layer_parameters
 
@@ -69,45 +68,6 @@ def turn_operations(
         "backward": parameters + 2.5 * attention,
         "loss": 6.0 * facts.vocabulary * facts.hidden_size * response,
     }
-
-
-def session_operations(
-    config: Mapping[str, Any],
-    prompt: int,
-    response: int,
-    visible: int,
-    *,
-    layers: tuple[int, ...],
-    reads: bool,
-    adapts: bool,
-    recomputed: int = 0,
-) -> dict[str, float]:
-    """Operations of a session of equal turns by part, as `turn_operations`; the pass of T1 is the teacher's.
-
-    Args:
-        prompt: tokens of a problem.
-        visible: tokens of the visible answer, which enters the history.
-        reads: whether a bank is read, so that T1 has a pass.
-    """
-    facts = describe(config)
-    parts: dict[str, float] = {}
-    if reads:
-        parts["teacher"] = sum(pass_operations(config, Span(0, prompt + response)))
-    for turn in range(1, TURNS):
-        history = turn * (prompt + visible)
-        # The native states of T1's text exist where T1 had a native pass.
-        known = history if turn > 1 or reads else 0
-        whole = Span(0, history + prompt + response)
-        # Where every layer attends in full, the native keys and values of earlier text are kept.
-        behind = (
-            Span(known, history - known + prompt + response)
-            if len(facts.full_attention_layers) == facts.layers
-            else whole
-        )
-        student = whole if adapts else behind
-        found = turn_operations(config, behind, student, response, layers=layers, adapts=adapts, recomputed=recomputed)
-        parts = {part: parts.get(part, 0.0) + operations for part, operations in found.items()}
-    return parts
 
 
 def utilisation(tflops: float, device: str) -> float | None:

@@ -116,7 +116,7 @@ class TeacherForcing:
             lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
             raise ValueError(
                 f"a session whose responses have {lengths} tokens does not fit the device's memory, with all layers run again "
-                f"too ({(str(error).splitlines() or [''])[0]}); use a larger device, whose memory `stair plan` estimates"
+                f"too ({(str(error).splitlines() or [''])[0]}); use a larger device; docs/training.md estimates its memory"
             ) from None
 
     def _run(

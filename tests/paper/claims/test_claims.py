@@ -274,16 +274,16 @@ def test_what_the_study_with_a_shared_t1_lacks_is_named() -> None:
     reasons = [
         part.effect.reason for part in parts_of(read_claims()[12], without_prefix) if isinstance(part.effect, Gap)
     ]
-    assert reasons == ["the study with a shared T1 history has no condition stair_prefix-8192"]
+    assert reasons == ["the study with a shared T1 history has no rows of STAIR 8K"]
     nothing = shared_evidence(rows.query("model == 'none'"), controls=None)
     (part, *_) = parts_of(read_claims()[12], nothing)
-    assert part.effect == Gap("the run has no responses of the study with a shared T1 history")
+    assert part.effect == Gap("the run has no study with a shared T1 history")
 
 
 def test_pooled_claims_need_the_papers_benchmarks() -> None:
     config = resolve(ROOT, {"run": "paper", **WITHOUT_AMC23})
     parts = parts_of(read_claims()[6], evidence(config, None))
-    assert {part.effect for part in parts} == {Gap("the run has no benchmark amc23")}
+    assert {part.effect for part in parts} == {Gap("the run has no benchmark AMC23")}
 
 
 def test_the_sizes_that_would_decide() -> None:
@@ -408,7 +408,7 @@ def test_what_a_run_lacks_is_not_run(tmp_path: Path) -> None:
     assert verdicts[1] is Verdict.UNDECIDED and verdicts[3] is Verdict.HOLDS
     assert {number for number, verdict in verdicts.items() if verdict is Verdict.NOT_RUN} == {*range(1, 17)} - {1, 3}
     reasons = {each.claim.number: each.reason for each in found}
-    assert "the run has no model qwen3.5-4b" in reasons[2] and "the run has no model qwen3.5-4b" in reasons[12]
+    assert "the run has no model Qwen3.5-4B" in reasons[2] and "the run has no model Qwen3.5-4B" in reasons[12]
 
     write(found, config, tmp_path / "claims.csv")
     lines = list(csv.DictReader((tmp_path / "claims.csv").read_text().splitlines()))
