@@ -32,17 +32,15 @@ VENV := .venv
 # The device of the pipeline's environment: DEVICE of `make env`, else the one that it was built for.
 BUILT := $(shell cat $(VENV)/.device 2>/dev/null || echo cpu)
 ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUILT))
-# The environment is built again when the lock, the package's metadata or the project's folder changes:
-# its programs name the folder.
-ENV_FILES := $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh envs/lock_part.py envs/install.py envs/precompile.py pyproject.toml grader/pyproject.toml
-READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell (pwd -P; cat $(ENV_FILES)) | cksum | tr ' ' '-')
+# A moved or copied project builds its own environment, whose programs name the folder.
+READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell pwd -P | cksum | tr ' ' '-')
 
 .PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
   lint lock lock-cuda lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
 
-$(READY):
+$(READY): $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh pyproject.toml grader/pyproject.toml
 	@PYTHON=$(call quoted,$(PYTHON)) DEVICE=$(ENV_DEVICE) envs/pipeline.sh
 	@rm -f $(VENV)/.ready-*
 	@echo $(ENV_DEVICE) > $(VENV)/.device
@@ -54,19 +52,16 @@ env: $(READY)
 # Each device has one, so that tests on the CPU do not rebuild the GPU's.
 GPU_DEVICE := $(or $(DEVICE),cuda)
 DEVICE ?= $(shell nvidia-smi >/dev/null 2>&1 && echo cuda || echo cpu)
-SGLANG_READY := .ready-$(shell cat envs/sglang*.lock envs/sglang.sh envs/sglang_plain_cpu/* | cksum | tr ' ' '-')
-.venv-sglang-%/$(SGLANG_READY):
+.venv-sglang-%/.ready: envs/sglang-%.lock envs/sglang.sh $(wildcard envs/sglang_plain_cpu/*)
 	@PYTHON=$(call quoted,$(PYTHON)) DEVICE=$* FOLDER=.venv-sglang-$* envs/sglang.sh
-	@rm -f .venv-sglang-$*/.ready-*
 	@touch $@
 
 # An unescaped colon would make this line another rule.
-sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/$(SGLANG_READY)
+sglang-env: .venv-sglang-$(subst :,\:,$(DEVICE))/.ready
 
 # Triton has 200 MB. Without a GPU, only the tests of its kernels need it. TRL and its data sets have 2 MB.
-TEST_READY := $(VENV)/.test-ready-$(shell cat envs/test.lock | cksum | tr ' ' '-')
-$(TEST_READY): $(READY)
-	@$(VENV)/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes -r envs/test.lock
+$(VENV)/.test-ready: envs/test.lock $(READY)
+	@$(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --no-deps --require-hashes -r envs/test.lock
 	@touch $@
 
 # The run's configuration names the device of the server's environment.
@@ -93,7 +88,7 @@ tiny-backbones: $(READY)
 
 # A worker runs whole files, so that each makes its fixtures once. In the order of the names, small files
 # come last, and the workers end together.
-test: $(READY) $(TEST_READY)
+test: $(READY) $(VENV)/.test-ready
 	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadfile --no-loadscope-reorder
 
 # Every worker makes one small run, which its test files share.
@@ -101,7 +96,7 @@ test-workflow: $(READY)
 	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 
 # Servers load both processors, so these tests run one after another.
-test-sglang: $(READY) .venv-sglang-cpu/$(SGLANG_READY)
+test-sglang: $(READY) .venv-sglang-cpu/.ready
 	$(VENV)/bin/python -m pytest -m sglang
 
 # Two runs use one cluster at the same time. The cluster has its own mount namespace and changes no cluster of the machine.
@@ -133,28 +128,24 @@ lint: $(READY)
 	@find stair grader/answer_grader workflow/rules -name "*.py" -o -name "*.smk" | xargs wc -l | \
 	  awk '$$2 != "total" {split($$2, part, "/"); name = part[1] "/" part[2]; lines[name] += $$1} END {for (name in lines) print lines[name], name}' | sort -rn
 
+COMPILE := $(VENV)/bin/uv pip compile --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
+# Takes torch out of a lock: its own step installs the build that fits the machine.
+WITHOUT_TORCH := sed '/^torch==/,/[^\\]$$/d'
 lock: $(READY)
-	echo "torch==2.13.0; sys_platform == 'none'" > $(VENV)/no-torch.txt
-	$(VENV)/bin/uv pip compile pyproject.toml --extra pipeline --extra dev --universal --python-version 3.11 --generate-hashes \
-	  --override $(VENV)/no-torch.txt --no-header --no-annotate --no-emit-index-url --quiet -o envs/cpu.lock
-	$(VENV)/bin/python envs/trim_lock.py envs/cpu.lock
+	$(COMPILE) pyproject.toml --extra pipeline --extra dev --universal --python-version 3.11 --override envs/no-torch.txt -o envs/cpu.lock
+	$(WITHOUT_TORCH) -i envs/cpu.lock
 	echo "# What only tests need: Triton for kernels without a GPU, TRL for the grader's reward; made by \`make lock\`." > envs/test.lock
-	printf '%s\n' "triton==3.7.1; sys_platform == 'linux' and platform_machine == 'x86_64'" trl==1.16.0 datasets==5.2.0 dill==0.4.1 \
-	  multiprocess==0.70.19 xxhash==4.1.0 | $(VENV)/bin/uv pip compile - --no-deps --universal \
-	  --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet >> envs/test.lock
+	$(COMPILE) envs/test.in --no-deps --universal --python-version 3.11 >> envs/test.lock
 
 # The versions of the CPU's lock, so that both environments compute with the same packages.
 lock-cuda: $(READY)
 	echo "# The CUDA environment (Linux, x86-64), made by \`make lock-cuda\` from pyproject.toml and envs/cuda.in." > envs/cuda.lock
-	$(VENV)/bin/uv pip compile pyproject.toml envs/cuda.in --extra pipeline --extra dev --config-file envs/cuda-uv.toml \
-	  --constraint envs/cpu.lock --universal --python-version 3.11 $(UV_LOCK) >> envs/cuda.lock
+	$(COMPILE) pyproject.toml envs/cuda.in --extra pipeline --extra dev --config-file envs/cuda-uv.toml \
+	  --constraint envs/cpu.lock --universal --python-version 3.11 >> envs/cuda.lock
 
-UV_LOCK := --generate-hashes --no-header --no-annotate --no-emit-index-url --quiet
 lock-sglang: $(READY)
-	echo "torch==2.13.0; sys_platform == 'none'" > $(VENV)/no-torch.txt
 	echo "# SGLang's server on a CPU, made by \`make lock-sglang\` from envs/sglang-cpu.in; torch is installed by its own step (envs/sglang.sh)." > envs/sglang-cpu.lock
-	$(VENV)/bin/uv pip compile envs/sglang-cpu.in --universal --python-version 3.11 --override $(VENV)/no-torch.txt $(UV_LOCK) | \
-	  sed '/^torch==/,/[^\\]$$/d' >> envs/sglang-cpu.lock
-	printf 'sglang==0.5.23\ntorchvision==0.15.2\n' | $(VENV)/bin/uv pip compile - --no-deps $(UV_LOCK) >> envs/sglang-cpu.lock
+	$(COMPILE) envs/sglang-cpu.in --universal --python-version 3.11 --override envs/no-torch.txt | $(WITHOUT_TORCH) >> envs/sglang-cpu.lock
+	printf 'sglang==0.5.23\ntorchvision==0.15.2\n' | $(COMPILE) - --no-deps >> envs/sglang-cpu.lock
 	echo "# SGLang's server on NVIDIA GPUs (Linux, x86-64, Python 3.11), made by \`make lock-sglang\`: what SGLang itself asks for." > envs/sglang-cuda.lock
-	echo "sglang==0.5.23" | $(VENV)/bin/uv pip compile - --python-version 3.11 --python-platform x86_64-manylinux_2_34 $(UV_LOCK) >> envs/sglang-cuda.lock
+	echo "sglang==0.5.23" | $(COMPILE) - --python-version 3.11 --python-platform x86_64-manylinux_2_34 >> envs/sglang-cuda.lock

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -16,17 +15,13 @@ ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "envs" / "cuda.lock"
 UV = Path(sys.executable).parent / "uv"
 FROM_SOURCE = ("flash-attn", "causal-conv1d")
-uv_settings = runpy.run_path(str(ROOT / "envs" / "install.py"))["uv_settings"]
-part = runpy.run_path(str(ROOT / "envs" / "lock_part.py"))["part"]
 
 
 def uv(*words: str) -> str:
-    """Runs uv with pip's index, certificates and proxy; skips the test where the index cannot be reached."""
-    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
-    _, settings = uv_settings("\n".join(line for line in listed.stdout.splitlines() if "find-links" not in line))
+    """Runs uv; skips the test where the package index cannot be reached."""
     shell = {name: value for name, value in os.environ.items() if not name.startswith("UV_")}
-    command = [str(UV), "pip", *words, "--config-file", "envs/cuda-uv.toml", "--system-certs"]
-    done = subprocess.run(command, cwd=ROOT, env=shell | settings, capture_output=True, text=True, timeout=300)
+    command = [str(UV), "pip", *words, "--config-file", "envs/cuda-uv.toml"]
+    done = subprocess.run(command, cwd=ROOT, env=shell, capture_output=True, text=True, timeout=300)
     if re.search(r"Failed to fetch|error sending request|dns error|timed out", done.stderr):
         pytest.skip(f"the package index cannot be reached: {done.stderr.strip().splitlines()[0]}")
     assert done.returncode == 0, done.stderr
@@ -51,9 +46,9 @@ def test_the_lock_is_current(tmp_path: Path) -> None:
     target = tmp_path / "cuda.lock"
     shutil.copyfile(LOCK, target)
     makefile = (ROOT / "Makefile").read_text()
-    (options,) = re.findall(r"uv pip compile (pyproject.toml envs/cuda.in .*\\\n.*)\$\(UV_LOCK\)", makefile)
+    (options,) = re.findall(r"\$\(COMPILE\) (pyproject.toml envs/cuda.in .*\\\n.*) >>", makefile)
     words = options.replace("\\\n", " ").replace("--config-file envs/cuda-uv.toml", "").split()
-    (shared,) = re.findall(r"^UV_LOCK := (.*)$", makefile, flags=re.M)
+    (shared,) = re.findall(r"^COMPILE := .* pip compile (.*)$", makefile, flags=re.M)
     uv("compile", *words, *shared.split(), "-o", str(target))
     head, _, _ = LOCK.read_text().partition("\n")
     assert f"{head}\n{target.read_text()}" == LOCK.read_text(), "run `make lock-cuda`"
@@ -61,18 +56,12 @@ def test_the_lock_is_current(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
 def test_every_locked_package_has_a_wheel_for_linux(tmp_path: Path, python: str) -> None:
-    """But those two that `envs/kernels.sh` installs by their own step, and a pure Python one."""
+    """But the two kernels, whose wheels a user names, and a pure Python one."""
     wheels = tmp_path / "wheels.lock"
-    wheels.write_text(part(LOCK.read_text(), [*FROM_SOURCE, "connection-pool"], without=True))
+    without = "|".join((*FROM_SOURCE, "connection-pool"))
+    wheels.write_text(re.sub(rf"^({without})==.*\n(?:    --hash.*\n)*", "", LOCK.read_text(), flags=re.M))
     words = ["--dry-run", "--no-build", "--no-deps", "--require-hashes", "--target", str(tmp_path / "made")]
     words += ["--python-platform", "x86_64-manylinux_2_34", "--python-version", python, "-r", str(wheels)]
     listed = set(re.findall(r"^ \+ ([a-z0-9._-]+)==", uv("install", *words), flags=re.M))
     assert {"torch", "triton", "nvidia-cublas", "flash-linear-attention", "transformers", "snakemake"} <= listed
     assert not listed & set(FROM_SOURCE)
-
-
-def test_a_part_of_a_lock() -> None:
-    one = "a==1 ; python_version < '4' \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\n"
-    lock = "# head\n" + one + "nvidia-b==2 \\\n    --hash=sha256:3\n"
-    assert part(lock, ["a"]) == one == part(lock, ["nvidia-*"], without=True)
-    assert part(lock, [], without=True) == lock.removeprefix("# head\n")
