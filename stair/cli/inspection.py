@@ -23,36 +23,36 @@ def doctor(
 ) -> None:
     """Report what this machine can run: one line for each finding, and a remedy for each warning and error.
 
-    Checks variables of the shell, GPUs, packages against the lock file, and Slurm. With --run, also the files and layers that
-    the settings name, each model's attention path, SGLang's environment, access to the hub for missing downloads, and free
-    disk. Changes nothing. Exits with 1 if there is an error.
+    Checks variables of the shell, GPUs and torch's CUDA, packages against the lock file, and whether Slurm accepts jobs. With
+    --run, also what `stair config` and `stair reproduce` refuse, the attention, access to the hub for missing downloads, and
+    free disk. Changes nothing. Exits with 1 if there is an error.
     """
     import json
+    from collections import Counter
 
-    from stair.cli.doctor.examination import counts, examine
+    from stair.cli.doctor import examine
     from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.config.root import project_root
 
-    root = project_root()
-    config = None
+    root, config = project_root(), None
     if run is not None:
-        folder = Path(run)
-        resolved = (folder / RESOLVED).is_file()
-        config = load_run(folder) if resolved else resolve(root, {"run": run})
+        resolved = (Path(run) / RESOLVED).is_file()
+        config = load_run(Path(run)) if resolved else resolve(root, {"run": run})
         run = config.run if resolved else run
     findings = []
-    for finding in examine(root, config, run):
+    for finding in examine(root, config, run or ""):
         findings.append(finding)
         if not json_:
             print(f"{finding.level:8}{finding.topic:11}{finding.text}", flush=True)
             if finding.level != "ok":
                 print(f"{'':19}remedy: {finding.remedy}", flush=True)
-    counted = counts(findings)
+    levels = Counter(finding.level for finding in findings)
+    counts = {level: levels[level] for level in ("ok", "warning", "error")}
     if json_:
-        print(json.dumps({"counts": counted, "findings": [vars(finding) for finding in findings]}, indent=2))
+        print(json.dumps({"counts": counts, "findings": [finding._asdict() for finding in findings]}, indent=2))
     else:
-        print(", ".join(f"{number} {level}" for level, number in counted.items()))
-    if counted["error"]:
+        print(", ".join(f"{number} {level}" for level, number in counts.items()))
+    if counts["error"]:
         raise SystemExit(1)
 
 

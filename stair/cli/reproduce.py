@@ -19,7 +19,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.config.root import project_root
 from stair.pipeline.driver import unlock
-from stair.pipeline.input_checks import check_environments, check_inputs, check_writable
+from stair.pipeline.input_checks import check_inputs, check_start
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import STAGES
 from stair.pipeline.restore import made_first
@@ -92,8 +92,7 @@ def reproduce(
             start = f"make reproduce RUN={run} GO=1"
         _explain(config, f"stair plan --run{more}", start)
         return
-    check_environments(config, paths)
-    check_writable(paths)
+    check_start(config, paths)
     unlock(paths)
     if on_slurm:
         end_earlier_jobs(job_prefix(paths))

@@ -39,10 +39,3 @@ def layer_parameters(config: Mapping[str, Any]) -> list[int]:
         linear = hidden * (2 * linear_keys + 3 * linear_values)
     mlp, full = 3 * hidden * int(config["intermediate_size"]), set(architecture.full_attention_layers)
     return [mlp + (attention if layer in full else linear) for layer in range(architecture.layers)]
-
-
-def total_parameters(config: Mapping[str, Any]) -> int:
-    """About how many parameters a backbone has: its layers' and the embeddings."""
-    architecture = describe(config)
-    tables = 1 if architecture.tied_embeddings else 2
-    return architecture.vocabulary * architecture.hidden_size * tables + sum(layer_parameters(config))

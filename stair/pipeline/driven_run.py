@@ -131,7 +131,8 @@ def open_run(workflow: Any) -> DrivenRun:
         else:
             config = resolve(root, overrides)
             paths = RunPaths.of(config)
-            check_inputs(config, paths)
+            if not workflow.output_settings.dryrun:
+                check_inputs(config, paths)
             os.environ[RUN] = str(paths.folder.absolute())
             if not is_driven(paths):
                 _remove_damaged_records(paths.folder, dry=workflow.output_settings.dryrun)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import shlex
-import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
+from typing import Any
 
-from stair.config.datasets import Benchmark
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.choice import engine_choice
-from stair.models.architecture import Architecture
 from stair.models.architectures import FILES
 from stair.models.hub.sources import check_fetched
-from stair.models.model_folder import check_weights, read_architecture
-from stair.pipeline.model_shape import shape_of
+from stair.models.model_folder import check_weights, known_architecture, read_architecture
 from stair.records.files import existing_folder, read_mapping
 from stair.records.gpus import visible_gpus
 from stair.sessions.backbone import sampling_settings
@@ -29,9 +24,11 @@ from stair.stages.data.reading import check_columns
 from stair.stages.data.training_pool import wanted_columns as pool_columns
 from stair.stages.training.settings import check_recurrence
 
+UNWRITABLE = "make it writable, or set `results` to another folder"
+
 
 def check_inputs(config: Config, paths: RunPaths) -> None:
-    """Checks local files and model folders that exist already.
+    """Checks local files and model folders that exist already. Reads whole data sets.
 
     Raises:
         ConfigError: one line that names the key and the file, column or layer.
@@ -40,50 +37,64 @@ def check_inputs(config: Config, paths: RunPaths) -> None:
         raise ConfigError(fault)
 
 
+def check_start(config: Config, paths: RunPaths) -> None:
+    """Checks what only a start needs: environments, kernels and a folder that can be written.
+
+    Raises:
+        ConfigError: as `check_inputs`.
+    """
+    for fault in start_faults(config, paths):
+        raise ConfigError(fault)
+
+
 def input_faults(config: Config, paths: RunPaths) -> Iterator[str]:
     """Every fault of local files and model folders that exist already, each one line as in `check_inputs`."""
-    for check in _checks(config, paths):
-        try:
-            check()
-        except ConfigError as error:
-            yield str(error)
-
-
-def _checks(config: Config, paths: RunPaths) -> Iterator[Callable[[], object]]:
-    yield partial(_check_places, config, paths)
-    yield partial(_check_results, paths)
-    yield partial(_check_reuse, config, paths)
-    yield partial(check_fetched, config, paths)
-    # The jobs of an unpacked archive may need no model.
-    needed = not config.only_measures and not paths.archive.exists()
+    yield from _places(config, paths)
+    for run, other in paths.reused(config).items():
+        if not other.resolved.is_file():
+            yield f"reuse: there is no run '{run}' ({other.resolved} does not exist)"
+        elif other.folder.resolve() == paths.folder.resolve():
+            yield f"reuse: '{run}' is this run itself"
+    yield from _said("", check_fetched, config, paths)
     for model in config.models:
-        yield partial(_check_tiny_architecture, config, model)
-        yield partial(_check_engine, config, paths, model)
-        yield partial(_check_named_layers, config, paths, model)
-        yield partial(_check_template, config, paths, model)
-        if config.models[model].path is not None and needed:
-            yield partial(require_folder, paths.model_folder(config, model), f"models.{model}.path")
+        yield from _model(config, paths, model)
     for key, benchmark in config.benchmarks.items():
         if benchmark.path is not None:
-            yield partial(_check_benchmark_file, paths.dataset_file(config, key), key, benchmark)
+            yield from _said(f"benchmarks.{key}.path: ", _check_benchmark, config, paths, key)
     if config.training_pool.path is not None:
-        yield partial(_check_pool, config, paths)
+        file, columns = paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool)
+        yield from _said("training_pool.path: ", check_columns, file, columns)
 
 
-_CLOCK_SECONDS = 2.0
-"""A file server's clock may be ahead by this. The first job ends later."""
-
-UNWRITABLE = "make it writable, or set `results` to another folder"
-
-
-def check_writable(paths: RunPaths) -> None:
-    """Raises ConfigError if files cannot be created in a run's folder, or in a folder below it."""
+def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
+    """Environments of engines that must still generate responses, kernels of hybrids to be trained, and unwritable folders."""
+    for engine in _engines_to_run(config, paths):
+        yield from _said("", engine_choice(config, engine).check_environment)
+    device = config.transformers.device
+    if device == "cuda" or (device == "auto" and visible_gpus()):
+        for controller in config.controllers:
+            for model in config.trained(controller):
+                known = known_architecture(paths.model_folder(config, model), model)
+                if known is not None and not paths.controller(model, controller).exists():
+                    hybrid = len(known.full_attention_layers) < known.layers
+                    yield from _said(
+                        "", lambda model=model, hybrid=hybrid: check_recurrence(config, model, hybrid=hybrid)
+                    )
     for folder in (existing_folder(paths.folder), *(Path(place) for place, _, _ in os.walk(paths.folder))):
         if not os.access(folder, os.W_OK):
-            raise ConfigError(f"results: {folder} cannot be written; {UNWRITABLE}")
+            yield f"results: {folder} cannot be written; {UNWRITABLE}"
+            break
 
 
-def engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
+def _said(place: str, check: Callable[..., object], *arguments: Any) -> Iterator[str]:
+    """What a check raises, behind the place of the fault."""
+    try:
+        check(*arguments)
+    except ValueError as error:
+        yield f"{place}{error}"
+
+
+def _engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
     """The engines of training and evaluation responses that do not exist yet, each once."""
     needed = [config.rollout_engine(model) for model in config.models if not paths.rollouts(model).exists()]
     for study, files in ((config, paths), shared_t1(config, paths)):
@@ -96,36 +107,8 @@ def engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
     return list(dict.fromkeys(needed))
 
 
-def check_environments(config: Config, paths: RunPaths) -> None:
-    """Checks the environments of the engines that must still generate responses, and the kernels of hybrids to be trained.
-
-    Raises:
-        ConfigError: an environment does not exist, holds another version, or was built for another device; or a GPU of this
-            machine would train a hybrid without its kernels.
-    """
-    for engine in engines_to_run(config, paths):
-        try:
-            engine_choice(config, engine).check_environment()
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-    device = config.transformers.device
-    if device == "cuda" or (device == "auto" and visible_gpus()):
-        for controller in config.controllers:
-            for model in config.trained(controller):
-                if not paths.controller(model, controller).exists():
-                    check_recurrence(config, model, hybrid=shape_of(config, paths, model).hybrid)
-
-
-def _check_reuse(config: Config, paths: RunPaths) -> None:
-    for run, other in paths.reused(config).items():
-        if not other.resolved.is_file():
-            raise ConfigError(f"reuse: there is no run '{run}' ({other.resolved} does not exist)")
-        if other.folder.resolve() == paths.folder.resolve():
-            raise ConfigError(f"reuse: '{run}' is this run itself")
-
-
-def _check_places(config: Config, paths: RunPaths) -> None:
-    """Refuses paths that Snakemake or Arrow takes for something else. The rules quote all other characters."""
+def _places(config: Config, paths: RunPaths) -> Iterator[str]:
+    """Paths that Snakemake or Arrow takes for something else. The rules quote all other characters."""
     places = {"results": (config.results, paths.folder), "hub.cache": (config.hub.cache, anchored(config.hub.cache))}
     for key, model in config.models.items():
         if model.path is not None:
@@ -137,139 +120,97 @@ def _check_places(config: Config, paths: RunPaths) -> None:
             places[key] = (given, paths.dataset_file(config, name))
     for key, (given, place) in places.items():
         if given.startswith("~"):
-            raise ConfigError(f"{key}: '{given}' begins with ~, which no program here replaces; write the whole path")
+            yield f"{key}: '{given}' begins with ~, which no program here replaces; write the whole path"
         if any(letter in "{}" or not letter.isprintable() for letter in str(place)):
-            raise ConfigError(
+            yield (
                 f"{key}: {str(place)!r} contains a brace, or a character that cannot be printed; Snakemake takes braces for "
                 "a wildcard, so use another name"
             )
-        if key.endswith(".path"):
-            _check_times(key, place)
-
-
-def _check_times(key: str, place: Path) -> None:
-    """Refuses times in the future: Snakemake would take every output for older than this input, and make it again."""
-    for file in place.iterdir() if place.is_dir() else (place,):
-        if file.is_file() and file.stat().st_mtime > time.time() + _CLOCK_SECONDS:
-            raise ConfigError(f"{key}: the time of {file} is in the future; run: touch {shlex.quote(str(file))}")
-
-
-def _check_results(paths: RunPaths) -> None:
     for part in (paths.folder, *paths.folder.parents):
         if part.exists() and not part.is_dir():
-            raise ConfigError(f"results: {part} is a file, so the run's folder {paths.folder} cannot be created")
+            yield f"results: {part} is a file, so the run's folder {paths.folder} cannot be created"
 
 
-def _check_template(config: Config, paths: RunPaths, model: str) -> None:
-    """Compares the configured template with preflight's record, which may be older than the setting."""
-    configured, record = config.models[model].template_sha256, paths.preflight(model)
-    if configured is None or not record.is_file():
-        return
-    try:
-        recorded = read_mapping(record).get("template_sha256")
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    if recorded != configured:
-        raise ConfigError(
-            f"models.{model}.template_sha256 is {configured}, but preflight checked {recorded} ({record}); "
-            "set the key to that digest, or delete the file to check the template again"
-        )
-
-
-def _check_engine(config: Config, paths: RunPaths, model: str) -> None:
-    settings = config.models[model]
-    if settings.tiny is not None:
-        name = settings.tiny.architecture
+def _model(config: Config, paths: RunPaths, model: str) -> Iterator[str]:
+    """The faults of a model: its architecture, engines, layers and template."""
+    settings, folder = config.models[model], paths.model_folder(config, model)
+    # The jobs of an unpacked archive may need no model.
+    if settings.path is not None and not config.only_measures and not paths.archive.exists():
+        yield from _said("", require_folder, folder, f"models.{model}.path")
+    if (tiny := settings.tiny) is not None:
+        name, full, count = tiny.architecture, tiny.full_attention_layers, tiny.layers
+        if name not in FILES:
+            yield f"models.{model}.tiny.architecture: {name!r} is unknown; known are {', '.join(FILES)}"
+    elif (folder / "config.json").is_file():
+        try:
+            check_weights(folder)
+            architecture = read_architecture(folder)
+        except ValueError as error:
+            yield str(error)
+            return
+        name, full, count = architecture.name, architecture.full_attention_layers, architecture.layers
     else:
-        architecture = _architecture(paths.model_folder(config, model))
-        name = "" if architecture is None else architecture.name
+        name, full, count = "", (), 0  # not fetched yet, so nothing is known
+    yield from _engines(config, model, name)
+    if count:
+        yield from _layers(config, model, full, count)
+    if (configured := settings.template_sha256) is not None and (record := paths.preflight(model)).is_file():
+        try:
+            recorded = read_mapping(record).get("template_sha256")
+        except ValueError as error:
+            yield str(error)
+            return
+        if recorded != configured:  # the record may be older than the setting
+            yield (
+                f"models.{model}.template_sha256 is {configured}, but preflight checked {recorded} ({record}); "
+                "set the key to that digest, or delete the file to check the template again"
+            )
+
+
+def _engines(config: Config, model: str, architecture: str) -> Iterator[str]:
+    """Settings, sampling and architectures that an engine does not have; an empty architecture is not known yet."""
+    settings = config.models[model]
     drawn = [(config.rollout_engine(model), settings.rollout_sampling, "rollout_sampling")]
     for benchmark in config.benchmarks_of(model):
         engine, sampling = config.engine_for(model, benchmark), settings.sampling_for(benchmark)
         drawn.append((engine, sampling, f"evaluation_sampling, on {benchmark}"))
     for engine, sampling, key in drawn:
-        choice, place = engine_choice(config, engine), ""
-        try:
-            choice.check_settings()
-            place = f"models.{model}.{key}: "
-            choice.check_sampling(sampling_settings(sampling, choice.truncation))
-            place = f"models.{model}: "
-            if name:  # else the model's folder does not exist yet
-                choice.check_architecture(name)
-        except ValueError as error:
-            raise ConfigError(f"{place}{error}") from None
+        choice = engine_choice(config, engine)
+        yield from _said("", choice.check_settings)
+        yield from _said(
+            f"models.{model}.{key}: ", choice.check_sampling, sampling_settings(sampling, choice.truncation)
+        )
+        if architecture:
+            yield from _said(f"models.{model}: ", choice.check_architecture, architecture)
 
 
-def _check_benchmark_file(file: Path, key: str, benchmark: Benchmark) -> None:
+def _layers(config: Config, model: str, full: tuple[int, ...], count: int) -> Iterator[str]:
+    """Controlled and replayed layers that the model does not have, or that are not full attention."""
+    named = [
+        (f"controllers.{key}.layers", item.controlled_layers)
+        for key, item in config.controllers.items()
+        if model in config.trained(key)
+    ]
+    if (replay := config.replay) is not None and model in replay.models:
+        named.append(("replay.layers", replay.layers))
+        if replay.analysis is not None:
+            named.append(("replay.analysis.reported_layer", (replay.analysis.reported_layer,)))
+    for place, layers in named:
+        for layer in layers:
+            if layer >= count:
+                yield f"{place}: {model} has no layer {layer}; its {count} layers count from 0"
+            elif layer not in full:
+                yield f"{place}: layer {layer} of {model} is not full attention (those are {list(full)})"
+            elif place == "replay.layers" and layer == count - 1:
+                yield (
+                    f"{place}: layer {layer} of {model} is its last; replay compares a read with the next block's MLP output"
+                )
+
+
+def _check_benchmark(config: Config, paths: RunPaths, key: str) -> None:
     from stair.stages.data.references import check_references  # imports the grading, which takes a moment
 
-    try:
-        problems = read_benchmark(file, key, benchmark)
-        check_references(file, problems)
-    except ValueError as error:
-        raise ConfigError(f"benchmarks.{key}.path: {error}") from None
+    file = paths.dataset_file(config, key)
+    check_references(file, problems := read_benchmark(file, key, config.benchmarks[key]))
     if len(problems) < TURNS:
-        raise ConfigError(
-            f"benchmarks.{key}.path: a session needs {TURNS} distinct problems, and {file} has {len(problems)}"
-        )
-
-
-def _check_pool(config: Config, paths: RunPaths) -> None:
-    try:
-        check_columns(paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool))
-    except ValueError as error:
-        raise ConfigError(f"training_pool.path: {error}") from None
-
-
-def _check_named_layers(config: Config, paths: RunPaths, model: str) -> None:
-    for key, controller in config.controllers.items():
-        if model in config.trained(key):
-            _check_layers(config, paths, model, f"controllers.{key}.layers", controller.controlled_layers)
-    replay = config.replay
-    if replay is None or model not in replay.models:
-        return
-    _check_layers(config, paths, model, "replay.layers", replay.layers, followed=True)
-    if (analysis := replay.analysis) is not None:
-        _check_layers(config, paths, model, "replay.analysis.reported_layer", (analysis.reported_layer,))
-
-
-def _check_layers(
-    config: Config, paths: RunPaths, model: str, place: str, layers: tuple[int, ...], *, followed: bool = False
-) -> None:
-    """Checks that the model has these full-attention layers; with `followed`, each must have a block behind it."""
-    tiny = config.models[model].tiny
-    if tiny is not None:
-        full, count = tiny.full_attention_layers, tiny.layers
-    else:
-        architecture = _architecture(paths.model_folder(config, model))
-        if architecture is None:
-            return
-        full, count = architecture.full_attention_layers, architecture.layers
-    for layer in layers:
-        if layer >= count:
-            raise ConfigError(f"{place}: {model} has no layer {layer}; its {count} layers count from 0")
-        if layer not in full:
-            raise ConfigError(f"{place}: layer {layer} of {model} is not full attention (those are {list(full)})")
-        if followed and layer == count - 1:
-            raise ConfigError(
-                f"{place}: layer {layer} of {model} is its last; replay compares a read with the next block's MLP output"
-            )
-
-
-def _check_tiny_architecture(config: Config, model: str) -> None:
-    tiny = config.models[model].tiny
-    if tiny is not None and tiny.architecture not in FILES:
-        raise ConfigError(
-            f"models.{model}.tiny.architecture: {tiny.architecture!r} is unknown; known are {', '.join(FILES)}"
-        )
-
-
-def _architecture(folder: Path) -> Architecture | None:
-    """The architecture of a model folder; None before it exists."""
-    if not (folder / "config.json").is_file():
-        return None
-    try:
-        check_weights(folder)
-        return read_architecture(folder)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
+        raise ValueError(f"a session needs {TURNS} distinct problems, and {file} has {len(problems)}")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stair.cli.doctor.hub_and_disk import _outputs
+from stair.cli.doctor import _outputs
 from stair.cli.main import app
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
@@ -168,21 +168,6 @@ def test_a_gpu_and_torch_without_cuda(tmp_path: Path) -> None:
     assert (fault["level"], fault["remedy"]) == ("error", "make env DEVICE=cuda")
 
 
-def test_trainings_that_no_gpu_holds(tmp_path: Path) -> None:
-    def too_large(mebibytes: int, *words: str) -> list[dict[str, str]]:
-        smi = program(tmp_path / "smi", "nvidia-smi", f"0, NVIDIA GPU, {mebibytes}, 580.65.06\n")
-        findings = doctor(*words, code=1, **path_with(smi))
-        return [finding for finding in findings if "where responses reach their limit" in finding["text"]]
-
-    (finding,) = too_large(81920, "--run", "paper")
-    assert re.match(
-        r"controller qwen3\.5-9b stair needs up to 1\d\d GiB .*; the largest GPU has 80 GiB", finding["text"]
-    )
-    assert finding["remedy"].endswith("set a smaller models.qwen3.5-9b.rollout_sampling.max_new_tokens")
-    assert len(too_large(16384, "--run", "paper")) == 7  # six trainings and the replay
-    assert not too_large(16384, "--run", "pilot") and not too_large(16384)
-
-
 def test_a_driver_that_torch_cannot_use(tmp_path: Path) -> None:
     smi = program(tmp_path / "smi", "nvidia-smi", "0, NVIDIA T4, 15360, 450.80.02\n")
     site = package(tmp_path / "site", "torch", "2.13.0", module="torch")
@@ -236,52 +221,20 @@ def own_model(tmp_path: Path) -> Path:
     return file
 
 
-def test_without_flash_attention_and_the_kernels_of_gated_delta_net(own_model: Path) -> None:
-    findings = doctor("--run", str(own_model))
-    attention = one(findings, "mine: sdpa, because FlashAttention2 is not installed")
-    assert attention["level"] == "warning"
-    assert "make env DEVICE=cuda FLASH_ATTN_WHEEL=" in attention["remedy"]
-    delta = one(findings, "Gated DeltaNet of mine computes with torch")
-    assert delta["level"] == "warning"
-    assert "flash-linear-attention and causal-conv1d are not installed" in delta["text"]
-    assert delta["text"].endswith("no GPU trains it so without training.allow_torch_recurrence: true")
-
-
-def test_with_them(own_model: Path, tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    for name, version, module in (
-        ("flash-attn", "2.8.3", "flash_attn"),
-        ("flash-linear-attention", "0.6.0", "fla"),
-        ("causal-conv1d", "1.7.0", "causal_conv1d"),
-    ):
-        package(site, name, version, module)
-    findings = doctor("--run", str(own_model), PYTHONPATH=str(site))
-    assert one(findings, "mine: flash_attention_2 2.8.3, for bfloat16 on a GPU")["level"] == "ok"
-    assert one(findings, "flash-linear-attention 0.6.0, causal-conv1d 1.7.0")["level"] == "ok"
-
-
 def test_flash_attention_3(own_model: Path, tmp_path: Path) -> None:
     overlay = yaml.safe_load(own_model.read_text())
     overlay["transformers"]["attention"] = "flash_attention_3"
     own_model.write_text(yaml.safe_dump(overlay))
     site = package(tmp_path / "site", "flash-attn-3", "3.0.0", "flash_attn_interface")
     findings = doctor("--run", str(own_model), PYTHONPATH=str(site))
-    assert one(findings, "mine: flash_attention_3, as transformers.attention says")["level"] == "ok"
-
-
-def test_another_package_of_flash_attentions_name(own_model: Path, tmp_path: Path) -> None:
-    site = package(tmp_path / "site", "flash-attn-4", "4.0.0", "flash_attn")
-    findings = doctor("--run", str(own_model), code=1, PYTHONPATH=str(site))
-    assert one(findings, "the installed flash_attn is another package")["level"] == "error"
+    assert one(findings, "flash_attention_3 (transformers.attention: flash_attention_3)")["level"] == "ok"
 
 
 @pytest.mark.parametrize(
     ("settings", "text", "level"),
     [
-        ({"attention": "sdpa"}, "sdpa, as transformers.attention says", "ok"),
-        ({"attention": "auto", "device": "cpu"}, "sdpa, because transformers.device is cpu", "ok"),
-        ({"attention": "flash_attention_2"}, "but flash-attn is not installed", "error"),
-        ({"attention": "flash_attention_3"}, "but flash-attn-3 is not installed", "error"),
+        ({"attention": "auto", "device": "cpu"}, "sdpa (transformers.attention: auto)", "ok"),
+        ({"attention": "flash_attention_3"}, "whose package flash-attn-3 is not installed", "error"),
     ],
 )
 def test_a_configured_path(own_model: Path, settings: dict[str, str], text: str, level: str) -> None:
@@ -398,7 +351,7 @@ def test_a_folder_that_cannot_be_written(hub: Hub, tmp_path: Path) -> None:
         folder.chmod(0o755)
     fault = one(json.loads(done.stdout)["findings"], "cannot be written")
     assert (done.returncode, fault["level"]) == (1, "error")
-    assert fault["remedy"].startswith("chmod u+w")
+    assert (fault["topic"], "set `results`" in fault["text"]) == ("settings", True)
 
 
 def test_random_weights_need_no_download() -> None:
@@ -414,7 +367,7 @@ def test_a_server_without_its_environment(tmp_path: Path, rollouts: str) -> None
     folder = run_folder(tmp_path, sglang={"environment": str(tmp_path / "none")}, **engines)
     findings = doctor("--run", str(folder), code=1, HF_ENDPOINT="http://127.0.0.1:9", HF_HOME=str(tmp_path))
     fault = one(findings, "there is no environment for SGLang's server")
-    assert (fault["level"], fault["remedy"]) == ("error", "make sglang-env DEVICE=cuda")
+    assert fault["level"] == "error" and "`make sglang-env DEVICE=cuda`" in fault["text"]
 
 
 # ---------------------------------------------------------------- Slurm
@@ -424,30 +377,18 @@ def test_no_slurm(tmp_path: Path) -> None:
     assert one(doctor(**path_with(tmp_path / "empty")), "Slurm is not installed here")["level"] == "ok"
 
 
-@needs("sinfo", "slurm")
+@needs("sbatch", "slurm")
 def test_slurms_client_without_a_controller(tmp_path: Path) -> None:
     (tmp_path / "slurm.conf").write_text("ClusterName=none\nSlurmctldHost=localhost(127.0.0.1)\nSlurmctldPort=9\n")
-    finding = one(doctor(SLURM_CONF=str(tmp_path / "slurm.conf")), "its controller does not answer")
+    finding = one(doctor(SLURM_CONF=str(tmp_path / "slurm.conf")), "sbatch --test-only: ")
     assert finding["level"] == "warning" and finding["remedy"].startswith("scontrol ping")
 
 
-@pytest.mark.parametrize("gres", ["gpu:h100:8", "(null)"])
-def test_partitions(own_model: Path, tmp_path: Path, gres: str) -> None:
-    folder = tmp_path / "slurm"
-    for name, output in (
-        ("sinfo", f"main*|up|2-00:00:00|4|{gres}|512000\ndown|down|1:00|1|(null)|64000\n"),
-        ("squeue", ""),
-        ("sbatch", ""),
-    ):
-        program(folder, name, output)
+def test_a_cluster_whose_gpus_torch_cannot_use(own_model: Path, tmp_path: Path) -> None:
+    folder = program(tmp_path / "slurm", "sbatch", "")
     findings = doctor("--run", str(own_model), code=1, **path_with(folder))
     assert one(findings, "so jobs on GPU nodes compute on CPUs")["remedy"] == "make env DEVICE=cuda"
-    assert one(findings, "partition main: 4 nodes, 2-00:00:00")["level"] == "ok"
-    assert "1 nodes, 1:00, down" in one(findings, "partition down")["text"]
-    assert bool([f for f in findings if "no partition has GPUs" in f["text"]]) == (gres == "(null)")
-    (folder / "sbatch").unlink()
-    missing = one(doctor(**path_with(folder)), "Slurm's sbatch is not on the PATH")
-    assert missing["level"] == "warning"
+    assert one(findings, "Slurm accepts jobs from here")["level"] == "ok"
 
 
 # ---------------------------------------------------------------- a replay's size

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline import input_checks
-from stair.pipeline.input_checks import check_environments, check_inputs
+from stair.pipeline.input_checks import check_inputs, check_start
 from stair.pipeline.job_inputs import checked_digests
 from stair.records.manifest import Origin, write_manifest
 
@@ -68,18 +66,6 @@ def at(folder: Path, *numbers: int) -> dict[str, Any]:
 
 def layers(*numbers: int) -> dict[str, Any]:
     return {"controllers": {"stair": {"layers": list(numbers)}}}
-
-
-@pytest.mark.parametrize("ahead", [120, 86_400])
-def test_an_input_with_a_time_in_the_future_is_refused(tmp_path: Path, ahead: float) -> None:
-    """Its jobs would run again at each start."""
-    folder = model_folder(tmp_path / "my model", "qwen3")
-    file = folder / "config.json"
-    os.utime(file, (time.time() + ahead,) * 2)
-    line = refused(**at(folder, 3))
-    assert line == f"models.{MODEL}.path: the time of {file} is in the future; run: touch '{file}'"
-    subprocess.run(["sh", "-c", line.rpartition("run: ")[2]], check=True)
-    checked(**at(folder, 3))
 
 
 def test_the_tiny_run_passes() -> None:
@@ -184,9 +170,9 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path, name: str) -> N
     folder.chmod(0o555)
     code = (
         "import sys; from pathlib import Path; from stair.config.paths import RunPaths; "
-        "from stair.pipeline.input_checks import check_writable; "
+        "from stair.config.resolve import resolve; from stair.pipeline.input_checks import check_start; "
         "from tests.privileges import give_up_capabilities; give_up_capabilities(); "
-        "check_writable(RunPaths(Path(sys.argv[1])))"
+        "check_start(resolve(Path(), {'run': 'tiny'}), RunPaths(Path(sys.argv[1])))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "results" / "tiny")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -285,11 +271,11 @@ def test_sglangs_environment_is_asked_for_only_where_responses_are_to_be_made(tm
     answered = [paths.responses(*pair, "vanilla") for pair in asked.evaluated("vanilla")]
     for config, outputs in ((trained, [paths.rollouts(MODEL)]), (asked, answered)):
         with pytest.raises(ConfigError, match="make sglang-env"):
-            check_environments(config, paths)
+            check_start(config, paths)
         for output in outputs:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.touch()
-        check_environments(config, paths)
+        check_start(config, paths)
 
 
 def test_a_run_that_would_train_a_hybrid_on_a_gpu_without_its_kernels_does_not_start(
@@ -301,7 +287,7 @@ def test_a_run_that_would_train_a_hybrid_on_a_gpu_without_its_kernels_does_not_s
     def check(**changes: Any) -> RunPaths:
         settings = {"rollouts": {"engine": "transformers"}, "evaluation": {"engine": "transformers"}}
         config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), **settings, **changes})
-        check_environments(config, paths := RunPaths.of(config))
+        check_start(config, paths := RunPaths.of(config))
         return paths
 
     with pytest.raises(

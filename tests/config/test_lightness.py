@@ -15,7 +15,6 @@ MODULES = [
     "stair.pipeline.driven_run",
     "stair.pipeline.jobs",
     "stair.pipeline.inputs",
-    "stair.pipeline.resources",
     "stair.pipeline.job_inputs",
     "stair.pipeline.status",
     "stair.pipeline.verify",

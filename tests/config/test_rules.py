@@ -14,7 +14,6 @@ from stair.config.resolve import resolve
 from stair.pipeline.inputs import RuleInputs, stages_of
 from stair.pipeline.job_list import ListedJob
 from stair.pipeline.jobs import JOBS, STAGES, imported
-from stair.pipeline.resources import FETCH_RULES
 from tests.listed import ROOT, listed
 
 RUNS = ("tiny", "paper", "smoke", "shapes")
@@ -31,6 +30,7 @@ def rules() -> dict[str, str]:
     return {name: block for name, block in named.items() if "shell:" in block or block.startswith("use")}
 
 
+FETCH_RULES = ("fetch", "fetch_hub")
 RULES = rules()
 
 
