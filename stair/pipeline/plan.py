@@ -349,7 +349,9 @@ def cost_lines(planner: Planner, gpus: int = 1) -> list[str]:
     """The plan, at most 80 columns wide."""
     works = planner.works()
     on_gpus = any(work.gpus for work in works)
-    rows = [("stage", "model", "responses", "tokens", "tokens/s", "GPU time" if on_gpus else "core time")]
+    rows: list[tuple[str, ...]] = [
+        ("stage", "model", "responses", "tokens", "tokens/s", "GPU time" if on_gpus else "core time")
+    ]
     for (stage, model), group in groupby(works, _stage_and_model):
         listed = list(group)
         rows.append((stage, model, *_cells(listed)))
