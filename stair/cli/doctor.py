@@ -174,53 +174,37 @@ def _no_gpu(config: Config | None, built: str | None, scheduler: bool) -> Findin
 
 
 def _packages(root: Path) -> Iterator[Finding]:
-    marked = root / ".venv" / ".device"
-    here = Path(sys.prefix) == root / ".venv"
-    device = marked.read_text().strip() if marked.is_file() and here else ""
-    lock = root / "envs" / f"{device or ('cuda' if _version('flash-linear-attention') else 'cpu')}.lock"
+    """The installed packages against the lock file of the environment."""
+    device = "cuda" if _version("flash-linear-attention") else "cpu"
+    lock, remedy = root / "envs" / f"{device}.lock", f"make env DEVICE={device}"
     if not lock.is_file():
         yield Finding("packages", "warning", f"there is no {lock} to compare the packages with", "git checkout envs")
         return
-    wanted = _locked(lock)
-    missing, other = [], []
-    for package in wanted:
-        version = _version(package.name)
-        if version is None:
-            missing.append(package.name)
-        elif not package.specifier.contains(version, prereleases=True):
-            other.append(f"{package.name} {version} ({str(package.specifier).removeprefix('==')})")
-    where = "in .venv" if here else f"in {sys.prefix}"
-    remedy = "make env DEVICE=cuda" if lock.stem == "cuda" else "make env"
-    if missing:
-        text = f"{len(missing)} of {len(wanted)} packages of {lock.name} are missing {where}: {_some(missing)}"
-        yield Finding("packages", "error" if "torch" in missing else "warning", text, remedy)
-    if other:
-        text = f"{len(other)} packages {where} have other versions than {lock.name}: {_some(other)}"
-        yield Finding("packages", "warning", text, remedy)
-    if not missing and not other:
-        built = f" for CUDA {_torch_cuda()}" if _torch_cuda() else ", CPU build"
-        text = f"{len(wanted)} packages {where} have the versions of {lock.name}; torch {_version('torch')}{built}"
-        yield Finding("packages", "ok", text)
-
-
-def _locked(lock: Path) -> list[Requirement]:
-    """The packages that a lock file has for this platform and Python."""
     lines = [line.rstrip(" \\") for line in lock.read_text("utf-8").splitlines() if line[:1].isalnum()]
-    packages = [package for package in map(Requirement, lines) if package.name not in _KERNELS]
-    return [package for package in packages if package.marker is None or package.marker.evaluate()]
+    locked = [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate()]
+    found = {each.name: _version(each.name) for each in locked if each.name not in _KERNELS}
+    wrong = [
+        each
+        for each in locked
+        if each.name in found and not (found[each.name] and each.specifier.contains(found[each.name], prereleases=True))
+    ]
+    built = f" for CUDA {_torch_cuda()}" if _torch_cuda() else ", CPU build"
+    if not wrong:
+        text = f"{len(found)} packages have the versions of {lock.name}; torch {_version('torch')}{built}"
+        yield Finding("packages", "ok", text)
+        return
+    named = ", ".join(f"{each.name} {found[each.name] or 'is missing'}" for each in wrong[:_NAMED])
+    more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+    text = f"{len(wrong)} of {len(found)} packages are not those of {lock.name}: {named}{more}"
+    yield Finding("packages", "warning", text, remedy)
 
 
-def _version(name: str) -> str | None:
-    """An installed version, without a build suffix such as torch's +cpu."""
+def _version(name: str) -> str:
+    """An installed version, without a build suffix such as torch's +cpu; empty if the package is missing."""
     try:
         return metadata.version(name).partition("+")[0]
     except metadata.PackageNotFoundError:
-        return None
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        return ""
 
 
 def _attention(config: Config) -> Iterator[Finding]:

@@ -72,7 +72,7 @@ MEAN_TOKENS: dict[tuple[bool, str], Figure] = {
     (False, "gpqa_diamond"): Figure(3_000, _GUESS),
     (False, "training_pool"): Figure(3_500, _GUESS),
     (True, "math500"): Figure(12_000, _GUESS),
-    (True, "aime2025"): Figure(51_000, "appendix C.4: the median of banks, and how many exceed 2K, 8K and 32K"),
+    (True, "aime2025"): Figure(51_000, "appendix C.4, shared T1: the median of banks, and how many exceed 8K and 32K"),
     (True, "amc23"): Figure(20_000, _GUESS),
     (True, "gpqa_diamond"): Figure(16_000, _GUESS),
     (True, "training_pool"): Figure(16_000, _GUESS),

@@ -105,7 +105,7 @@ def test_here() -> None:
     """Whatever this machine has: every topic of the machine is reported, and in words too."""
     findings = doctor()
     assert {finding["topic"] for finding in findings} == {"devices", "packages", "slurm"}
-    assert one(findings, "packages in ")["level"] == "ok"
+    assert one(findings, "packages have the versions of ")["level"] == "ok"
     told = subprocess.run([BIN / "stair", "doctor"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert all(f"{finding['level']:8}{finding['topic']:11}{finding['text']}" in told for finding in findings)
 
@@ -130,9 +130,9 @@ def test_packages_of_other_versions_and_missing_ones(tmp_path: Path) -> None:
     lock = tmp_path / "envs" / "cpu.lock"
     lock.write_text(lock.read_text().replace("numpy==", "numpy==0.").replace("pandas==", "pandas-of-old=="))
     findings = doctor(cwd=tmp_path)
-    other = one(findings, "other versions than cpu.lock: numpy ")
-    assert (other["level"], other["remedy"]) == ("warning", "make env")
-    assert "pandas-of-old" in one(findings, "are missing")["text"]
+    other = one(findings, "packages are not those of cpu.lock: numpy ")
+    assert (other["level"], other["remedy"]) == ("warning", "make env DEVICE=cpu")
+    assert "pandas-of-old is missing" in other["text"]
     lock.unlink()
     assert "there is no" in one(doctor(cwd=tmp_path), "cpu.lock")["text"]
 
