@@ -47,6 +47,7 @@ $(READY): $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh pyproject.toml gr
 	@touch $@
 
 env: $(READY)
+	@echo "Ready: the $(ENV_DEVICE) environment in $(VENV). Next: make reproduce"
 
 # SGLang's server pins other versions than the pipeline, so it has its own environment.
 # Each device has one, so that tests on the CPU do not rebuild the GPU's.

@@ -113,4 +113,3 @@ if [ "$device" = cuda ]; then
   kernel flash-attn flash_attn_2_cuda FLASH_ATTN
   kernel causal-conv1d causal_conv1d_cuda CAUSAL_CONV1D
 fi
-echo "Ready: .venv has the $device environment, with torch $(installed). Next: make reproduce"

@@ -52,10 +52,10 @@ def test_a_row_names_functions_and_settings_of_its_wildcards(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in FETCH_RULES])
-def test_a_rule_has_its_own_settings_resources_and_timing(rule: str) -> None:
+def test_a_rule_has_its_own_settings_and_timing(rule: str) -> None:
     """A name of another rule would be no error of Snakemake's."""
-    calls = re.findall(r'\b(requested|settings_of|timing|job)\(\s*"(\w+)"', RULES[rule])
-    expected = {(each, rule) for each in ("requested", "settings_of", "timing", "job")}
+    calls = re.findall(r'\b(settings_of|timing|job)\(\s*"(\w+)"', RULES[rule])
+    expected = {(each, rule) for each in ("settings_of", "timing", "job")}
     expected -= set() if RULES[rule].startswith("rule") else {("job", rule)}  # the command of the rule that it uses
     assert set(calls) == expected - ({("timing", rule)} if rule in UNTIMED else set())
 
