@@ -2,6 +2,7 @@
 # The configuration is config.yaml, an overlay from workflow/runs/ and the command line, resolved once (stair.config).
 from snakemake.utils import min_version
 
+from stair.cli.warm import keep_warm
 from stair.pipeline.driven_run import open_run
 
 min_version("9.27")
@@ -36,6 +37,8 @@ include: "workflow/rules/report.smk"
 
 onstart:
     run.begin()
+    if workflow.local_exec:
+        keep_warm()
 
 
 rule all:

@@ -7,13 +7,13 @@ import shlex
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+import threading
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from stair.cli.warm import warm_process
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
@@ -100,14 +100,13 @@ def reproduce(
     elif gpus := len(visible_gpus()):
         options += ["--resources", f"gpu={gpus}"]  # no more jobs at a time than have a GPU
     remove_leftovers(paths.folder)
+    if target == "all":  # meanwhile, for the main table
+        threading.Thread(target=import_module, args=("stair.paper.make",), daemon=True).start()
     # Last, because --config takes any number of values.
-    program, tail = (
-        ["snakemake", "--snakefile", str(root / "Snakefile")],
-        [*options, "--config", *config_words(overrides)],
-    )
+    program, tail = ["snakemake", "--snakefile", str(root / "Snakefile")], ["--config", *config_words(overrides)]
     if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
-        _snakemake([*program, *first, *tail], warm=not on_slurm)
-    _snakemake([*program, goal, *tail], warm=not on_slurm)
+        _snakemake([*program, *first, *options, *tail])
+    _snakemake([*program, goal, *options, *tail])
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
@@ -144,7 +143,7 @@ def _explain(config: Config, plan: str, start: str) -> None:
     )
 
 
-def _snakemake(command: list[str], *, warm: bool) -> None:
+def _snakemake(command: list[str]) -> None:
     """Runs Snakemake as a child, which ends with this process; its jobs on this machine end with it.
 
     Raises:
@@ -152,18 +151,15 @@ def _snakemake(command: list[str], *, warm: bool) -> None:
         ConfigError: another signal has ended it.
     """
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
-    with warm_process(environment) if warm else nullcontext():
-        # In a session of its own: a terminal's Ctrl-C reaches this process alone.
-        child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent, start_new_session=True)
-        try:
-            code = child.wait()
-        except SystemExit:
-            print("stair: stopping: jobs flush their finished work; a second signal ends them at once", file=sys.stderr)
-            os.killpg(
-                child.pid, signal.SIGINT
-            )  # Snakemake, which cancels the jobs of a cluster, and those of this machine
-            child.wait()
-            raise
+    # In a session of its own: a terminal's Ctrl-C reaches this process alone.
+    child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent, start_new_session=True)
+    try:
+        code = child.wait()
+    except SystemExit:
+        print("stair: stopping: jobs flush their finished work; a second signal ends them at once", file=sys.stderr)
+        os.killpg(child.pid, signal.SIGINT)  # to Snakemake, which cancels a cluster's jobs, and to this machine's jobs
+        child.wait()
+        raise
     if code < 0:
         raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:

@@ -1,22 +1,23 @@
 """The warm process: it has imported everything, and a run's `stair` commands on this machine run in forks of it.
 
-Importing torch and Transformers takes four seconds, longer than most jobs of the tiny run. `stair reproduce` starts this
-process and passes its socket in the environment. A command that finds the socket sends its arguments, environment and open
-files, and waits; its job dies with it. Without the socket, the command runs by itself, with the same result. There is none
-where a GPU is visible, because CUDA does not survive a fork, nor with `STAIR_WARM=0`. It needs Linux, which kills a process
-with its parent.
+Importing torch and Transformers takes four seconds, longer than most jobs of the tiny run. The Snakemake that drives a run
+starts this process and passes its socket in the environment. A command that finds the socket sends its arguments,
+environment and open files, and waits; its job dies with it. Without the socket, the command runs by itself, with the same
+result. There is none where a GPU is visible, because CUDA does not survive a fork, nor with `STAIR_WARM=0`. It needs Linux,
+which kills a process with its parent.
 
 Every `stair` command imports this module, so its head imports little.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, MutableMapping
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from stair.records.interruption import end_with_parent
@@ -48,7 +49,7 @@ MODULES = (
 
 
 @contextmanager
-def warm_process(environment: dict[str, str]) -> Iterator[None]:
+def warm_process(environment: MutableMapping[str, str]) -> Iterator[None]:
     """Runs a warm process for the commands that start with this environment, unless it has one or `STAIR_WARM=0`."""
     from stair.records.gpus import visible_gpus
 
@@ -62,10 +63,9 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
     with TemporaryDirectory(prefix="stair-") as folder:  # the path of a socket has at most some hundred characters
         path = os.path.join(folder, "warm")
         process = subprocess.Popen(
-            [sys.executable, "-m", "stair.cli.warm", path],
+            [sys.executable, "-P", "-m", "stair.cli.warm", path, str(os.getpid())],
             env=environment,
             start_new_session=True,  # a terminal's Ctrl-C reaches the commands, whose jobs die with them
-            preexec_fn=end_with_parent,
         )
         try:
             while process.poll() is None and not os.path.exists(path):
@@ -75,6 +75,13 @@ def warm_process(environment: dict[str, str]) -> Iterator[None]:
         finally:
             process.kill()
             process.wait()
+
+
+def keep_warm() -> None:
+    """Runs a warm process for the commands that this process starts, until it ends."""
+    warm = ExitStack()
+    warm.enter_context(warm_process(os.environ))
+    atexit.register(warm.close)
 
 
 # ---------------------------------------------------------------- a command
@@ -140,7 +147,6 @@ def _end_with(parent: int) -> None:
 
 
 def _work(request: dict[str, Any], files: list[int]) -> None:
-    import atexit
     import importlib
     import traceback
 
@@ -167,7 +173,7 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
         os._exit(code)
 
 
-def _serve(path: str) -> None:
+def _serve(path: str, parent: int) -> None:
     """Imports, and forks a handler for each command."""
     import gc
     import importlib
@@ -175,9 +181,11 @@ def _serve(path: str) -> None:
     import warnings
 
     from stair.cli.context import set_threads
-    from stair.cli.environment import print_every_sign
+    from stair.cli.environment import prepare_environment, print_every_sign
     from stair.pipeline.jobs import JOBS
 
+    _end_with(parent)
+    prepare_environment()
     print_every_sign()
     serving = os.getpid()
 
@@ -204,4 +212,4 @@ def _serve(path: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    _serve(sys.argv[1], int(sys.argv[2]))

@@ -8,7 +8,6 @@ import signal
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
-from types import FrameType
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group
@@ -23,8 +22,6 @@ from stair.pipeline.jobs import JOBS, STAGES, job_name
 from stair.pipeline.status import failure, progress_table
 from stair.records.progress import ProgressFile, duration, read_progress
 
-_LINE_SECONDS = 30.0
-"""Between two lines where the output is no terminal."""
 _ENDS = ("Exiting because a job execution failed", "At least one job did not complete successfully.")
 """Snakemake's last messages of a run with failed or stopped jobs, which have lines of their own."""
 
@@ -37,8 +34,7 @@ class _Running(NamedTuple):
     @property
     def progress(self) -> ProgressFile | None:
         """The progress that it has reported since its start."""
-        found = read_progress(RunPaths(Path(os.environ[RUN])).progress_of(self.name))
-        return found if found and found.updated >= self.started - 1 else None
+        return read_progress(RunPaths(Path(os.environ[RUN])).progress_of(self.name), since=self.started - 1)
 
 
 class LogHandler(LogHandlerBase):
@@ -52,18 +48,17 @@ class LogHandler(LogHandlerBase):
         self._started = self._shown = time.time()
         self._jobs: dict[int, _Running] = {}
         self._failed: set[int] = set()
-        self._left: Counter[str] = Counter()
-        """Jobs that have not ended, by rule."""
-        self._ended: dict[str, list[float]] = defaultdict(list)
-        """Seconds of the jobs that have ended, by rule."""
+        self._total = 0
+        self._left_by_rule: Counter[str] = Counter()
+        self._seconds_by_rule: dict[str, list[float]] = defaultdict(list)
         self._live = Live(console=self._console, get_renderable=self._view, transient=True, refresh_per_second=1)
         self._stopping = False
         if not self.common_settings.dryrun:
             signal.signal(signal.SIGINT, self._stop)
 
-    def _stop(self, number: int, frame: FrameType | None) -> None:
+    def _stop(self, *caught: Any) -> None:
         self._stopping = True
-        signal.default_int_handler(number, frame)
+        signal.default_int_handler(*caught)
 
     def emit(self, record: logging.LogRecord) -> None:
         event = getattr(record, "event", None)
@@ -94,9 +89,10 @@ class LogHandler(LogHandlerBase):
         super().close()
 
     def _begin(self, record: Any) -> None:
-        self._left = Counter({rule: count for rule, count in record.stats.items() if rule != "total"})
+        self._left_by_rule = Counter({rule: count for rule, count in record.stats.items() if rule != "total"})
         self._started = self._shown = time.time()
-        self._console.print(f"{self._left.total()} jobs to do")
+        self._total = self._left_by_rule.total()
+        self._console.print(f"{self._total} jobs to do")
         if self._console.is_terminal:
             self._live.start(refresh=True)
 
@@ -110,14 +106,14 @@ class LogHandler(LogHandlerBase):
     def _job_finished(self, record: Any) -> None:
         if (job := self._jobs.pop(record.job_id, None)) is None:
             return
-        self._left[job.rule] -= 1
-        self._ended[job.rule].append(time.time() - job.started)
+        self._left_by_rule[job.rule] -= 1
+        self._seconds_by_rule[job.rule].append(time.time() - job.started)
         stage = JOBS[job.rule].stage if job.rule in JOBS else ""
-        over = bool(stage) and not any(self._left[rule] for rule in STAGES[stage])
-        if not self._left.total():
+        over = bool(stage) and not any(self._left_by_rule[rule] for rule in STAGES[stage])
+        if not self._left_by_rule.total():
             self._live.stop()
             self._console.print(self._state())
-        elif not self._console.is_terminal and (over or time.time() - self._shown > _LINE_SECONDS):
+        elif not self._console.is_terminal and (over or time.time() - self._shown > 30):
             self._shown = time.time()
             self._console.print(self._state() + (f" · {stage} finished" if over else ""))
 
@@ -133,25 +129,24 @@ class LogHandler(LogHandlerBase):
 
     def _state(self) -> str:
         """The share of the jobs that are done, and the time that the others take at the pace of those before."""
-        elapsed, done, left = time.time() - self._started, sum(map(len, self._ended.values())), self._left.total()
+        elapsed, left = time.time() - self._started, self._left_by_rule.total()
         if not left:
             return f"100% after {duration(elapsed)}"
-        known = {rule: sum(seconds) / len(seconds) for rule, seconds in self._ended.items()}
-        busy, saved, parts = sum(map(sum, self._ended.values())), 0.0, 0.0
+        known = {rule: sum(seconds) / len(seconds) for rule, seconds in self._seconds_by_rule.items()}
+        busy, saved, parts = sum(map(sum, self._seconds_by_rule.values())), 0.0, 0.0
         for job in list(self._jobs.values()):  # the screen's thread reads here, too
             busy += time.time() - job.started
             if (progress := job.progress) and progress.total and progress.fresh:
                 pace = progress.seconds / progress.fresh
                 known.setdefault(job.rule, pace * progress.total)
-                saved += pace * progress.done
-                parts += progress.done / progress.total
-        state = f"{(done + parts) / (done + left):.0%} after {duration(elapsed)}, "
+                saved, parts = saved + pace * progress.done, parts + progress.done / progress.total
+        state = f"{(self._total - left + parts) / self._total:.0%} after {duration(elapsed)}, "
         if not known:
             return f"{state}time left unknown"
         mean = sum(known.values()) / len(known)
-        rest = sum(count * known.get(rule, mean) for rule, count in self._left.items()) - saved
+        rest = sum(count * known.get(rule, mean) for rule, count in self._left_by_rule.items()) - saved
         # Jobs that report their progress can be long. Without one of a rule, nothing is known of it.
-        unknown = any(rule in JOBS and JOBS[rule].progress and rule not in known for rule in +self._left)
+        unknown = any(rule in JOBS and JOBS[rule].progress and rule not in known for rule in +self._left_by_rule)
         left_seconds = max(rest, 1.0) * elapsed / max(busy, 1e-9)
         return f"{state}{'at least' if unknown else 'about'} {duration(left_seconds)} left"
 

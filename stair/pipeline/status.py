@@ -95,8 +95,9 @@ def failure(logs: Iterable[Path], *, since: float, message: str = "") -> str:
     own = next((line for line in lines if line.startswith(_ERROR)), None)
     if own is not None:
         return own.removeprefix(_ERROR).strip()
-    head = message.partition("\n")[0] or "it ended without an error of its own; its last line:"
-    return " ".join([head, *lines[-1:]])
+    # The plugin's first sentences, and not the hint at the logs that Snakemake appends.
+    head = message.partition("\n")[0].partition("For further error details")[0].strip()
+    return " ".join([head or "it ended without an error of its own; its last line:", *lines[:1]])
 
 
 def last_line(log: Path) -> str:

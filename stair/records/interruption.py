@@ -38,7 +38,8 @@ def stoppable() -> Iterator[None]:
         said = f"stair: stopped by {stop.signal.name}; what was finished is kept; run the same command again to resume"
         print(said, file=sys.stderr, flush=True)
         progress = sys.modules.get("stair.records.progress")
-        if stop.signal == signal.SIGUSR1 and "SLURM_JOB_ID" in os.environ and progress and progress.finished_units():
+        finished = progress is not None and progress.report_stop()
+        if stop.signal == signal.SIGUSR1 and "SLURM_JOB_ID" in os.environ and finished:
             # The job keeps its number, so the driver waits for it and counts no failure. One without progress fails.
             subprocess.run(["scontrol", "requeue", os.environ["SLURM_JOB_ID"]], check=False)
         raise

@@ -26,12 +26,16 @@ def duration(seconds: float) -> str:
     return f"{seconds // 3600}h{seconds % 3600 // 60:02d}m"
 
 
-_finished_units = 0
+_latest: Progress | None = None
 
 
-def finished_units() -> int:
-    """Units that this process has finished, of all its work."""
-    return _finished_units
+def report_stop() -> bool:
+    """Marks this process's work as stopped, for readers on other machines. Returns whether it has finished a unit."""
+    if _latest is None:
+        return False
+    with suppress(OSError):
+        _latest._write(updated=0.0)
+    return _latest.done > _latest._before
 
 
 class Progress:
@@ -58,6 +62,8 @@ class Progress:
         self._note = ""
         self._facts: Mapping[str, float] = {}
         self._write()
+        global _latest
+        _latest = self
 
     def _earlier(self) -> tuple[int, float]:
         """The number and the seconds of the earlier attempts that this one resumes, from the progress file."""
@@ -83,8 +89,6 @@ class Progress:
         self.set(self.done, note)
 
     def set(self, done: int, note: str = "") -> None:
-        global _finished_units
-        _finished_units += max(0, done - self.done)
         ended = done >= self.total and done > self.done
         self.done, self._note = done, note
         now = time.monotonic()
@@ -111,7 +115,7 @@ class Progress:
             f"{self.job}: {self.done} of {self.total} {self.unit} ({share:.0%}) after {duration(elapsed)}{left}{note}"
         )
 
-    def _write(self) -> None:
+    def _write(self, updated: float | None = None) -> None:
         self._file_time = time.monotonic()
         content = ProgressFile(
             job=self.job,
@@ -125,7 +129,7 @@ class Progress:
             attempt_seconds=round(time.monotonic() - self._created, 1),
             earlier_attempts=self._earlier_attempts,
             earlier_seconds=round(self._earlier_seconds, 1),
-            updated=time.time(),
+            updated=time.time() if updated is None else updated,
             host=socket.gethostname(),
             process=os.getpid(),
         )
@@ -162,9 +166,10 @@ class ProgressFile:
         return self.seconds / self.fresh * (self.total - self.done) if self.fresh else None
 
 
-def read_progress(path: Path) -> ProgressFile | None:
-    """A progress file's content; None if there is none that can be read."""
+def read_progress(path: Path, since: float = 0.0) -> ProgressFile | None:
+    """A progress file's content; None if there is none of this time or later that can be read."""
     try:
-        return ProgressFile(**json.loads(path.read_text(encoding="utf-8")))
+        found = ProgressFile(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+    return found if found.updated >= since else None

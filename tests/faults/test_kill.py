@@ -49,7 +49,8 @@ def victims(driver: psutil.Process, kind: str) -> list[psutil.Process]:
     """The driver itself; the warm process; or the jobs, each a fork of a fork of it."""
     if kind == "driver":
         return [driver]
-    warm = [child for child in driver.children() if "stair.cli.warm" in child.cmdline()]
+    children = [child for snakemake in driver.children() for child in snakemake.children()]
+    warm = [child for child in children if "stair.cli.warm" in child.cmdline()]
     if kind == "warm":
         return warm
     return [job for process in warm for handler in process.children() for job in handler.children()]
@@ -62,14 +63,14 @@ def kill_when(folder: Path, ready: Callable[[], bool], kind: str = "driver") -> 
         child = subprocess.Popen(command, cwd=folder, env=environment(), stdout=output, stderr=output)
         driver, found = psutil.Process(child.pid), list[psutil.Process]()
         deadline = time.monotonic() + 300
-        while not (found and ready()):
+        while not found:
             assert child.poll() is None, (
                 f"the run ended before it could be killed:\n{(folder / 'output.txt').read_text()}"
             )
             assert time.monotonic() < deadline, "the run never came to the point where it is to be killed"
             time.sleep(0.05)
             with suppress(psutil.NoSuchProcess):
-                found = victims(driver, kind)
+                found = victims(driver, kind) if ready() else []  # after the look, because jobs are short
         family = driver.children(recursive=True)
         with suppress(psutil.NoSuchProcess):
             found[-1].kill()

@@ -13,7 +13,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.pipeline.status import as_json, job_states
-from stair.records.progress import Progress
+from stair.records.progress import Progress, report_stop
 from tests.workflow.conftest import run_in
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,8 @@ def test_a_job_runs_while_its_process_lives(run: RunPaths) -> None:
     assert changed(run, process=dead.pid) == "stopped"
     assert changed(run, host="node17") == "stopped", "no word since 1970"
     assert changed(run, host="node17", updated=2e9) == "running"
+    assert report_stop(), "it has finished units"
+    assert changed(run, host="node17") == "stopped", "its last word was that it stops"
     assert changed(run, host=socket.gethostname(), process=1) == "running", "another user's process"
     assert changed(run, process=os.getpid(), done=100) == "done"
 
