@@ -107,7 +107,7 @@ def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> d
     """SHA-256 of a job's inputs by their names in the run, compared with their manifests.
 
     A file without a manifest was not made by the workflow. Files under work/ only order jobs, and are left out. The messages
-    do not name the job, so that the display shows the same fault of several jobs once.
+    do not name the job: the run's display does.
 
     Raises:
         ValueError: one line with the remedy if an input does not exist or is damaged.

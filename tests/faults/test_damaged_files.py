@@ -108,8 +108,9 @@ def outcome(folder: Path, expected: dict[str, bytes]) -> str:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith(("stair: error: ", "failed: "))]
         # Every job that would read the file names it, with the same remedy.
-        told_once = {line.partition(" is made from ")[2].partition(" (log: ")[0] or line for line in lines}
-        if len(told_once) != 1 or "Traceback" in done.stderr:
+        reasons = {re.sub(r"^failed: [^:]+: | \(log: .*\)$", "", line) for line in lines}
+        causes = {reason.partition(" is made from ")[2] or reason for reason in reasons}
+        if len(causes) != 1 or "Traceback" in done.stderr:
             return f"{len(lines)} lines: {done.stderr[-1500:]}"
         mend(folder, lines[0])
         again = run_in(folder, *COMMAND, check=False)
