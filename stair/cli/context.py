@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, project_root
 from stair.config.resolve import load_run, resolve
-from stair.config.root import project_root
 
 
 def run_folder(run: Path) -> Path:

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stair.cli.reproduce import reproduce
-from stair.config.paths import RunPaths, anchored
+from stair.config.paths import RunPaths, anchored, project_root
 from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
-from stair.config.root import project_root
 from stair.pipeline.archive import ARCHIVED, COMPARED, MADE_AGAIN
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.restore import Archive, Outcome

@@ -31,8 +31,8 @@ def doctor(
     from collections import Counter
 
     from stair.cli.doctor import examine
+    from stair.config.paths import project_root
     from stair.config.resolve import RESOLVED, load_run, resolve
-    from stair.config.root import project_root
 
     root, config = project_root(), None
     if run is not None:

@@ -10,7 +10,6 @@ import typer
 
 from stair.cli import inspection, job, results, start, upkeep
 from stair.cli.environment import print_every_sign
-from stair.records.files import MAKE_ROOM, is_full
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,14 +32,9 @@ def main() -> None:
         if sys.argv[1:2] != ["job"]:  # the workflow's call, which needs no command for people
             job.add_job_commands()
         app(standalone_mode=True, prog_name="stair")
-    except Exception as error:
-        full = is_full(error)  # libraries in Rust report a full disk by an exception of their own
-        if not full and not isinstance(error, ValueError | OSError | FloatingPointError | MemoryError):
-            raise
+    except (ValueError, OSError, FloatingPointError, MemoryError) as error:
         if os.environ.get("STAIR_TRACEBACK"):
             traceback.print_exc()
         message = " ".join(str(error).split()) or type(error).__name__
-        if full and "make room" not in message:
-            message += f": {MAKE_ROOM}"
         print(f"stair: error: {message}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -21,7 +21,7 @@ RunOption = Annotated[
     ),
 ]
 """Of a command that reads a run. The command gets the run's folder."""
-RunNameOption = Annotated[str, typer.Option("--run", help="A run of workflow/runs, or the path of an overlay.")]
+RunNameOption = Annotated[str, typer.Option("--run", help="A run of workflow/runs, an overlay, or a run's folder.")]
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
 ]

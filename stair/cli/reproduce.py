@@ -15,19 +15,17 @@ from typing import Any
 import yaml
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, project_root
 from stair.config.resolve import ConfigError, resolve
-from stair.config.root import project_root
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_inputs, check_start
-from stair.pipeline.job_list import list_jobs
+from stair.pipeline.job_list import config_words, list_jobs, setting_options
 from stair.pipeline.jobs import STAGES
 from stair.pipeline.restore import made_first
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
-from stair.records.files import remove_leftovers
+from stair.records.files import remove_unfinished
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import end_with_parent
-from stair.records.start_command import config_words, setting_options
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -99,7 +97,7 @@ def reproduce(
         options += ["--slurm-jobname-prefix", job_prefix(paths)]
     elif gpus := len(visible_gpus()):
         options += ["--resources", f"gpu={gpus}"]  # no more jobs at a time than have a GPU
-    remove_leftovers(paths.folder)
+    remove_unfinished(paths.folder)
     if target == "all":  # meanwhile, for the main table
         threading.Thread(target=import_module, args=("stair.paper.make",), daemon=True).start()
     # Last, because --config takes any number of values.

@@ -35,8 +35,8 @@ def tables(
     other stage. In a run's folder, or in a folder inside it, tables have the run's labels and note; elsewhere the paper's
     labels of the keys. Rows without the column bank_tokens are accepted; the number of truncated banks is then not reported.
     """
+    from stair.config.paths import project_root
     from stair.config.resolve import load_run, resolve, run_around
-    from stair.config.root import project_root
     from stair.paper.make import print_gap_reasons, tables_from
 
     around = run_around(responses)
@@ -91,7 +91,6 @@ def export(
     from stair.pipeline.verify import verify
     from stair.records.archive_files import pack
     from stair.records.files import bytes_text, scratch_folder
-    from stair.records.start_command import start_command
 
     settings, paths = open_run(run)
     out = out or paths.folder.parent / f"{settings.run}.tar.gz"
@@ -100,7 +99,7 @@ def export(
         more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""
         print(
             f"warning: {name} is {state} ({reason}){more}; `stair from-archive` may reject them. First run: "
-            f"{start_command(settings, paths)}",
+            f"{paths.start_command()}",
             file=sys.stderr,
         )
     if not out.name.endswith(".tar.gz"):

@@ -41,13 +41,11 @@ def config(
 ) -> None:
     """Print a run's resolved configuration: config.yaml with the overlay and --set, every key."""
     from stair.cli.reproduce import parse_settings
-    from stair.config.paths import RunPaths
+    from stair.config.paths import RunPaths, project_root
     from stair.config.resolve import dump, resolve, value_at
-    from stair.config.root import project_root
     from stair.pipeline.driver import refuse_second_driver
     from stair.pipeline.input_checks import check_inputs
     from stair.records.files import write_text_if_changed
-    from stair.records.start_command import record_start
 
     overrides = {"run": run} | parse_settings(set_ or [])
     resolved = resolve(project_root(), overrides)
@@ -56,7 +54,6 @@ def config(
     if write:
         refuse_second_driver(paths)  # its jobs read this file
         write_text_if_changed(paths.resolved, dump(resolved))
-        record_start(project_root(), resolved, paths, overrides)
     print(dump(resolved) if key is None else value_at(resolved, key), end="")
 
 
@@ -77,9 +74,8 @@ def plan(
     """
     from stair.cli.context import open_run
     from stair.cli.reproduce import parse_settings
-    from stair.config.paths import RunPaths
+    from stair.config.paths import RunPaths, project_root
     from stair.config.resolve import resolve
-    from stair.config.root import project_root
     from stair.paper.claims.detectable import claim_lines
     from stair.pipeline.plan import Planner, cost_lines, measured
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Count, Key, Natural, Positive, Share, Strict
+from stair.config.field_types import Count, Key, Natural, Positive, Share, Strict, check_one_source
 
 
 class Sampling(Strict):
@@ -20,18 +20,6 @@ class Sampling(Strict):
     presence_penalty: float = 0.0
     repetition_penalty: float = Field(1.0, gt=0)
     max_new_tokens: Positive
-
-
-class SamplingChange(Strict):
-    """Sampling keys that one benchmark changes; what is left out stays as the model has it."""
-
-    temperature: float | None = Field(None, ge=0)
-    top_p: Share | None = None
-    top_k: Natural | None = None
-    min_p: float | None = Field(None, ge=0, lt=1)
-    presence_penalty: float | None = None
-    repetition_penalty: float | None = Field(None, gt=0)
-    max_new_tokens: Positive | None = None
 
 
 Width = Annotated[int, Field(ge=1, le=100_000)]
@@ -82,15 +70,22 @@ class Model(Strict):
     rollout_engine: EngineName | None = None
     rollout_sampling: Sampling
     evaluation_sampling: Sampling
-    evaluation_changes: dict[Key, SamplingChange] = Field(default_factory=dict)
+    evaluation_changes: dict[Key, Sampling] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_changes(cls, values: Any) -> Any:
+        """A benchmark's change keeps the keys of `evaluation_sampling` that it leaves out."""
+        match values:
+            case {"evaluation_sampling": dict(base), "evaluation_changes": dict(changes)}:
+                whole = {key: base | change if isinstance(change, dict) else change for key, change in changes.items()}
+                return values | {"evaluation_changes": whole}
+        return values
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
-        if len(sources) != 1:
-            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
+        check_one_source(self)
         return self
 
     def sampling_for(self, benchmark: str) -> Sampling:
-        change = self.evaluation_changes.get(benchmark)
-        return self.evaluation_sampling.model_copy(update=change.model_dump(exclude_none=True) if change else {})
+        return self.evaluation_changes.get(benchmark, self.evaluation_sampling)

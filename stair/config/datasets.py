@@ -6,7 +6,18 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from stair.config.field_types import Count, Identities, Key, Keys, Natural, Positive, Strict, Text, Texts
+from stair.config.field_types import (
+    Count,
+    Identities,
+    Key,
+    Keys,
+    Natural,
+    Positive,
+    Strict,
+    Text,
+    Texts,
+    check_one_source,
+)
 
 GENERATED = ("math500", "aime2025", "amc23", "gpqa_diamond")
 """The benchmarks for which problems can be generated (`tiny`), in the schemas of their files."""
@@ -54,9 +65,7 @@ class Dataset(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        sources = [name for name in ("repository", "path", "tiny") if getattr(self, name) is not None]
-        if len(sources) != 1:
-            raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
+        check_one_source(self)
         if self.path is None and self.file is None:
             raise ValueError(
                 f"file must name the file within {self.repository}"

@@ -60,3 +60,10 @@ class Strict(BaseModel):
     """Refuses unknown keys and values of another type; cannot be changed once made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def check_one_source(item: BaseModel) -> None:
+    """Raises ValueError unless a model or a data set has exactly one place that it comes from."""
+    sources = [name for name in ("repository", "path", "tiny") if getattr(item, name) is not None]
+    if len(sources) != 1:
+        raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -37,6 +39,24 @@ def input_name(file: Path) -> Path:
     return file
 
 
+def project_root() -> Path:
+    """The folder with the Snakefile: the current one, else that of this package.
+
+    Raises:
+        ConfigError: there is none, or the current one is a copy of the project whose code is not this package.
+    """
+    for folder in (anchored(""), Path(__file__).parents[2]):
+        if (folder / "Snakefile").is_file() and (folder / "config.yaml").is_file():
+            own = folder / "stair" / "config" / "paths.py"
+            if own.is_file() and not own.samefile(__file__):
+                raise ConfigError(
+                    f"{folder.absolute()} has code of its own, but the environment {sys.prefix} runs that of "
+                    f"{Path(__file__).parents[2]}; run `make env` there, and use its .venv"
+                )
+            return folder
+    raise ConfigError("there is no Snakefile in the current folder; run this command in the project's folder")
+
+
 BACKBONE_FILES = (
     "config.json",
     "generation_config.json",
@@ -61,6 +81,12 @@ class RunPaths:
     @classmethod
     def of(cls, config: Config) -> RunPaths:
         return cls(anchored(config.results) / config.run)
+
+    def start_command(self, *options: str) -> str:
+        """The command that starts the run again, as its folder has it."""
+        folder, start = self.folder.absolute(), anchored("").absolute()
+        name = folder.relative_to(start) if folder.is_relative_to(start) else folder
+        return shlex.join(["stair", "reproduce", "--run", str(name), *options])
 
     @property
     def shared_t1(self) -> RunPaths:
@@ -209,7 +235,7 @@ class RunPaths:
         return self.folder / "archive.json"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
-        """The runs of `reuse`, whose finished work is copied, by their names in the configuration."""
+        """The runs of `reuse`, whose finished work is used, by their names in the configuration."""
         return {run: RunPaths(anchored(run if "/" in run else Path(config.results, run))) for run in config.reuse}
 
     # ---------------------------------------------------------------- cleaning and its report

@@ -31,30 +31,14 @@ _DUMPED_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number, and a date or 1:00:00 as text.
-
-    A key given twice, a key that is no single value and an alias within itself are refused.
-    """
-
-    def construct_document(self, node: yaml.Node) -> Any:
-        self.deep_construct = True  # sees the alias within itself
-        return super().construct_document(node)
+    """YAML 1.1 as PyYAML reads it, but with 1e-6 read as a number. A key given twice is refused."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        # Before merge keys (`<<`) are resolved: a key of the mapping itself may be one of a merged mapping too.
-        node = super().compose_mapping_node(anchor)
-        keys = set()
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"a key must be a name, not a list or a mapping (line {line})", key.start_mark
-                )
-            if key.value in keys:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key '{key.value}' stands twice (line {line})", key.start_mark
-                )
-            keys.add(key.value)
+        node = super().compose_mapping_node(anchor)  # merge keys (`<<`) are not resolved yet
+        names = [key.value for key, _ in node.value]
+        for key, _ in reversed(node.value):
+            if names.count(key.value) > 1:
+                raise yaml.YAMLError(f"the key '{key.value}' stands twice (line {key.start_mark.line + 1})")
         return node
 
 
@@ -63,18 +47,6 @@ _Loader.add_implicit_resolver(
     re.compile(r"^[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
     list("-+0123456789."),
 )
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        # YAML 1.1 reads 1:00:00 as 3600.
-        (
-            tag,
-            re.compile(f"(?!.*:)(?:{pattern.pattern})", pattern.flags) if tag.endswith((":int", ":float")) else pattern,
-        )
-        for tag, pattern in found
-        if tag != "tag:yaml.org,2002:timestamp"
-    ]
-    for first, found in _Loader.yaml_implicit_resolvers.items()
-}
 
 
 def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
@@ -85,7 +57,7 @@ def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
         raise ConfigError(f"{path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise ConfigError(f"{path} is not a configuration: its lists or mappings lie too deep in each other") from error
@@ -130,7 +102,9 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     base = read_yaml(root / "config.yaml")
     run = overrides.get("run", base.get("run"))
     if not isinstance(run, str):
-        raise ConfigError("run must name a run (an overlay in workflow/runs) or the path of an overlay file")
+        raise ConfigError("run must name a run: an overlay in workflow/runs, the path of one, or a run's folder")
+    if not _overlay(root, run).is_file() and (Path(run) / RESOLVED).is_file():
+        return _resolved_again(Path(run), overrides)
     layers = [base, *_overlays(root, run), overrides]
     values: dict[str, Any] = {}
     for layer in layers:
@@ -151,8 +125,20 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
     return validate(values, source).model_copy(update={"select": Select()})  # it has been applied
 
 
+def _resolved_again(folder: Path, overrides: Mapping[str, Any]) -> Config:
+    """The configuration of the run in a folder, perhaps a copy, with changes."""
+    place = folder if folder.name else folder.absolute()
+    values = read_yaml(folder / RESOLVED, dumped=True) | {"results": str(place.parent)}
+    changes = {key: value for key, value in overrides.items() if key != "run"}
+    return validate(merge(values, changes) | {"run": place.name}, str(folder / RESOLVED))
+
+
+def _overlay(root: Path, run: str) -> Path:
+    return Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
+
+
 def _overlays(root: Path, run: str, depth: int = 0) -> list[dict[str, Any]]:
-    path = Path(run) if run.endswith((".yaml", ".yml")) else root / "workflow" / "runs" / f"{run}.yaml"
+    path = _overlay(root, run)
     if not path.is_file():
         if (own := Path(f"{run}.yaml")).is_file():
             raise ConfigError(f"run '{run}' is an overlay of your own; name the file: {own}")
@@ -180,7 +166,7 @@ def typed(value: Any) -> Any:
     if isinstance(value, str):
         try:
             parsed = yaml.load(value, Loader=_Loader)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             return value
         return parsed if isinstance(parsed, int | float | bool) or parsed is None else value
     return value

@@ -7,7 +7,6 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field
 
 from stair.config.backbones import Model
-from stair.config.claim_bounds import ClaimBounds
 from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
 from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
@@ -24,6 +23,14 @@ def _with_placeholder(prompt: str) -> str:
     if prompt.count(PLACEHOLDER) != 1:
         raise ValueError(f"must hold {PLACEHOLDER} exactly once")
     return prompt
+
+
+class ClaimBounds(Strict):
+    """Bounds of claims that the paper states without a number."""
+
+    persisting_attention: float = Field(5.0, ge=0, le=100)
+    small_interaction: float = Field(5.0, ge=0, le=100)
+    comparable_reads: float = Field(0.5, gt=0, le=1)
 
 
 class RunSections(Strict):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from stair.config.controls import T1
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.core import ConditionName, Place
 from stair.paper import paper_labels
 

@@ -13,7 +13,6 @@ from stair.config.paths import RunPaths
 from stair.paper.exhibits import Exhibit, exhibits
 from stair.paper.latex import PREAMBLE, escaped
 from stair.records.files import replacing
-from stair.records.start_command import start_command
 
 _LATEX = "pdflatex"
 
@@ -45,9 +44,7 @@ def write_paper(config: Config, paths: RunPaths) -> int:
     parts = [each for each in exhibits(config) if each.in_paper]
     absent = [file for file in (_file(each, paths) for each in parts) if not file.is_file()]
     if absent:
-        raise ValueError(
-            f"{absent[0]} does not exist; make the tables and figures first: {start_command(config, paths)}"
-        )
+        raise ValueError(f"{absent[0]} does not exist; make the tables and figures first: {paths.start_command()}")
     with tempfile.TemporaryDirectory(prefix="stair-paper-") as folder:
         place = Path(folder)
         for each in parts:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.replay_analysis import ReplayAnalysis
+from stair.config.replay import ReplayAnalysis
 from stair.paper import paper_labels
 from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, read_statistics
 from stair.statistics.grid import Gap

@@ -23,8 +23,7 @@ from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.driver import is_driven, record_driver
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
 from stair.pipeline.outputs import snakemake_records
-from stair.records.files import MAKE_ROOM, is_full, write_text_if_changed
-from stair.records.start_command import record_start
+from stair.records.files import write_text_if_changed
 
 
 class SettingsError(WorkflowError):
@@ -66,12 +65,10 @@ class DrivenRun:
         try:
             record_driver(self.paths)
             write_text_if_changed(self.paths.resolved, dump(self.config))
-            record_start(Path(self.workflow.basedir), self.config, self.paths, self.overrides)
         except ConfigError as error:
             raise SettingsError(str(error)) from None
         except OSError as error:
-            remedy = MAKE_ROOM if is_full(error) else UNWRITABLE
-            raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {remedy}") from None
+            raise SettingsError(f"results: {self.paths.folder} cannot be written ({error}): {UNWRITABLE}") from None
 
 
 def _show_files(run: Path, folder: Path) -> None:

@@ -20,7 +20,6 @@ from stair.pipeline.outputs import snakemake_records
 from stair.records.files import read_mapping, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, manifest_files, name_in_run, read_manifest, with_checksum
-from stair.records.start_command import start_command
 
 _CARDS = ("data_card", "response_card")
 """Rules that describe responses. They are not listed as left out, because they are made where the responses exist."""
@@ -46,9 +45,7 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
         raise ValueError(f"{out} is not empty; name a new folder")
     manifests, left_out = present_outputs(config, paths), left_out_contents(paths.folder)
     if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
-        raise ValueError(
-            f"{paths.folder} has no scored rows; first run: {start_command(config, paths, '--target scores')}"
-        )
+        raise ValueError(f"{paths.folder} has no scored rows; first run: {paths.start_command('--target', 'scores')}")
     pools = set() if config.training_pool.publish_text else {paths.training_pool(model) for model in config.models}
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     # A run from an archive has the counts of training problems, but not the problems.

@@ -13,7 +13,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths, input_name
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.core import Place
 from stair.models.model_folder import revision_files
 from stair.paper.exhibits import (

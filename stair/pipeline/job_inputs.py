@@ -8,9 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
-from stair.config.root import project_root
+from stair.config.paths import RunPaths, project_root
+from stair.config.replay import REPLAY_PARTS
 from stair.paper.exhibits import exhibits
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import JOBS, STAGES, settings_of
@@ -26,7 +25,6 @@ from stair.records.manifest import (
     name_in_run,
     read_manifest,
 )
-from stair.records.start_command import start_command, started_with
 
 
 def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None:
@@ -94,7 +92,7 @@ def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str
                 return [paths.folder / name for name in manifest.inputs], [
                     paths.folder / name for name in manifest.files
                 ]
-    for job in list_jobs(project_root(), started_with(config, paths), targets=(JOBS[rule].stage,), fresh=True):
+    for job in list_jobs(project_root(), {"run": str(paths.folder)}, targets=(JOBS[rule].stage,), fresh=True):
         if job.rule == rule and names.items() <= job.wildcards.items():
             # Completion markers only order jobs: the seal reads the logs.
             inputs = [paths.folder / file for file in job.inputs if not file.startswith("work/")]
@@ -112,7 +110,7 @@ def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> d
     Raises:
         ValueError: one line with the remedy if an input does not exist or is damaged.
     """
-    start, manifests, digests = start_command(config, paths), Manifests(paths.folder), {}
+    start, manifests, digests = paths.start_command(), Manifests(paths.folder), {}
     for file in dict.fromkeys(files):
         if not file.exists():
             raise ValueError(f"{file} does not exist, and this job needs it; to make it: {start}")

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
+
 from stair.config.paths import START, anchored
 from stair.config.resolve import ConfigError
-from stair.records.start_command import config_words
 
 JOB_LIST = "STAIR_JOB_LIST"
 """Environment: the file to which the display of a dry run writes a line of JSON for each job."""
@@ -71,7 +73,7 @@ def list_jobs(
         if fresh:
             (empty := Path(folder) / "run").mkdir()
             command += ["--directory", str(empty)]  # Snakemake reads the Snakefile there
-        if (run := str(overrides.get("run"))).endswith((".yaml", ".yml")):
+        if os.sep in (run := str(overrides.get("run"))) or run.endswith((".yaml", ".yml")):
             overrides = {**overrides, "run": os.path.join(start, run)}
         done = subprocess.run(
             [*command, "--config", *config_words(overrides)],
@@ -119,3 +121,18 @@ def _message(text: str) -> str:
     kept = [line for line in lines if not re.match(r"(File .*, line \d+|Traceback|host:|Building DAG)", line)]
     named = [re.sub(r"^\w*(Error|Exception)( in file .*?, line \d+)?:\s*", "", line) for line in kept]
     return next((line for line in reversed(named) if line), "Snakemake ended without a message")
+
+
+def config_words(overrides: Mapping[str, Any]) -> list[str]:
+    """Overrides as words for `snakemake --config`. Spaces keep quotes at the ends, which Snakemake strips."""
+    return [f"{key}={value}" if key == "run" else f"{key}= {_flow(value)} " for key, value in overrides.items()]
+
+
+def setting_options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings as options of a shell's command."""
+    return [word for key, value in settings.items() for word in ("--set", shlex.quote(f"{key}={_flow(value)}"))]
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
-from stair.config.resolve import ConfigError, resolve
-from stair.config.root import project_root
+from stair.config.paths import RunPaths, project_root
 from stair.pipeline.archive import settings_now
 from stair.pipeline.job_list import ListedJob, list_jobs
 from stair.pipeline.outputs import Output, is_output, read_outputs
@@ -29,7 +27,6 @@ from stair.records.manifest import (
     package_versions,
     source_digest,
 )
-from stair.records.start_command import start_command, started_with
 
 _NAMED = 3
 
@@ -40,13 +37,9 @@ def verify(config: Config, paths: RunPaths) -> Verification:
     Raises:
         ConfigError: the configuration cannot be used, or Snakemake cannot list the jobs.
     """
-    root, overrides = project_root(), started_with(config, paths)
-    present = resolve(root, overrides)
-    if (folder := paths.folder.resolve()).name != present.run:
-        raise ConfigError(f"{folder} is not the folder of the run '{present.run}'; give it this name")
     with ThreadPoolExecutor(1) as pool:
-        jobs = pool.submit(list_jobs, root, overrides)
-        verification = Verification(present, paths, start=start_command(config, paths))
+        jobs = pool.submit(list_jobs, project_root(), {"run": str(paths.folder)})
+        verification = Verification(config, paths)
         verification.follow(jobs.result())
     return verification
 
@@ -59,15 +52,11 @@ def check_finished(config: Config, paths: RunPaths) -> list[str]:
 
 
 class Verification:
-    """The states of a run's outputs.
+    """The states of a run's outputs."""
 
-    Args:
-        start: the command that starts the run, if not that of `config`.
-    """
-
-    def __init__(self, config: Config, paths: RunPaths, *, start: str = "") -> None:
+    def __init__(self, config: Config, paths: RunPaths) -> None:
         self.config, self.paths = config, paths
-        self._start = start or start_command(config, paths)
+        self._start = paths.start_command()
         self._digests, self._source, self._versions = (
             Digests(),
             source_digest("stair", "answer_grader"),

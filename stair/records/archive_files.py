@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stair.config.resolve import RESOLVED
-from stair.records.files import MAKE_ROOM, bytes_text, is_full, replacing, scratch_folder
+from stair.records.files import bytes_text, replacing, scratch_folder
 
 _LEVEL = 6
 _GZIP = b"\x1f\x8b"
@@ -35,10 +35,8 @@ def opened(archive: Path, beside: Path) -> Iterator[Path]:
             _unpack(archive, unpacked)
         except _Refused as error:
             raise ValueError(f"{archive} cannot be unpacked: {error}") from error
-        except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+        except (tarfile.TarError, EOFError, gzip.BadGzipFile, ValueError, zlib.error) as error:
             reason = " ".join(str(error).split())
-            if is_full(error):
-                raise ValueError(f"{archive} cannot be unpacked ({reason}): {MAKE_ROOM}") from error
             raise ValueError(f"{archive} is damaged ({reason}); copy it again") from error
         yield _root(unpacked, archive)
 

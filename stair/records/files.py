@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import os
-import re
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,17 +16,19 @@ from typing import Any
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a path beside `path` to write to. On success the file is flushed and renamed over `path`, on failure removed.
 
-    A reader sees the old file or the new one, never a part. Network file systems work too, because there is no lock.
+    A reader sees the old file or the new one, never a part. Two processes may write one file: each writes beside it under a
+    name of its own. Network file systems work too, because there is no lock.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = partial_path(path)
     try:
-        with naming(path):
-            yield partial
-            flush(partial)
-            os.replace(partial, path)
-    except BaseException:
+        yield partial
+        flush(partial)
+        os.replace(partial, path)
+    except BaseException as error:
         partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # a full disk is an error of a write, which names no file
         raise
     with contextlib.suppress(OSError):  # some file systems refuse to open a folder
         flush(path.parent)
@@ -50,86 +49,29 @@ def link_or_copy(source: Path, target: Path) -> None:
             shutil.copyfile(source, partial)
 
 
-MAKE_ROOM = "make room and run the same command again"
-"""The remedy for a full disk."""
-
-
-def is_full(error: BaseException) -> bool:
-    """Whether a disk or a quota is full. Arrow and libraries in Rust have the error number only in their text."""
-    numbers = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    written = re.search(r"(?:errno|os error) (\d+)", str(error), flags=re.I)
-    return getattr(error, "errno", None) in numbers or (written is not None and int(written[1]) in numbers)
-
-
-@contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """A full disk inside the context is an OSError that names the file or folder; libraries in Rust do not."""
-    try:
-        yield
-    except Exception as error:
-        if is_full(error) and getattr(error, "filename", None) is None and MAKE_ROOM not in str(error):
-            raise OSError(f"{path} cannot be written ({error}): {MAKE_ROOM}") from error
-        raise
-
-
 def partial_path(path: Path) -> Path:
     """The path that this process writes before it is renamed to `path`."""
     return path.with_name(f".{path.name}.{_HOST}.{os.getpid()}.partial")
 
 
 _HOST = socket.gethostname().replace(".", "-")
-_LEFTOVER = re.compile(r"^\..+\.(?P<host>[^.]+)\.(?P<process>\d+)\.partial(?:\.dead)?$")
-_ABANDONED_SECONDS = 24 * 3600.0
-"""An unfinished file of another machine is a leftover after this time without a change."""
 
 
-def process_exists(process: int) -> bool:
-    """Whether a process runs on this machine, also one of another user that the system hides from this one."""
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def remove_leftovers(folder: Path, *, deep: bool = True) -> None:
-    """Removes unfinished files and folders of dead processes from a folder, and (`deep`) from all below."""
-    for parent, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            match = _LEFTOVER.match(name)
-            if match is None:
-                continue
-            path = Path(parent, name)
-            with contextlib.suppress(OSError):
-                if match["host"] == _HOST:
-                    dead = not process_exists(int(match["process"]))
-                else:
-                    dead = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
-                if dead:
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-        if not deep:
-            break
+def remove_unfinished(folder: Path) -> None:
+    """Removes the unfinished files and folders of killed processes. Nothing may work in the folder meanwhile."""
+    for path in [*folder.rglob(".*.partial")]:
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, removed at the end unless the body has renamed it. Removes those of killed processes first.
-
-    Also removes the folders above it that it has made, if they are empty.
-    """
-    remove_leftovers(path.parent, deep=False)
+    """A new folder beside `path`, removed at the end unless the body has renamed it."""
     folder = partial_path(path)
-    made = [parent for parent in folder.parents if not parent.exists()]
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # one has other files
-            for parent in made:
-                parent.rmdir()
 
 
 def existing_folder(folder: Path) -> Path:

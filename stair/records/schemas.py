@@ -2,9 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import NoneType, UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
 import pyarrow as pa
 
+from stair.records.rows import (
+    BenchmarkProblem,
+    ReplayCell,
+    ReplayHistory,
+    ReplayProblem,
+    ScheduledTurn,
+    SourceRecord,
+    TrainingTurn,
+)
+
 _IDS = pa.list_(pa.int32())
+_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int32(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    list[str]: pa.list_(pa.string()),
+    Sequence[int]: _IDS,
+}
+
+
+def _schema_of(row: type) -> pa.Schema:
+    """The columns of a typed row. A column is required unless its type allows None."""
+    fields = []
+    for name, kind in get_type_hints(row).items():
+        nullable = isinstance(kind, UnionType)
+        (kind,) = (part for part in get_args(kind) if part is not NoneType) if nullable else (kind,)
+        fields.append(pa.field(name, pa.string() if get_origin(kind) is Literal else _TYPES[kind], nullable=nullable))
+    return pa.schema(fields)
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -21,22 +53,8 @@ def _nullable(kind: pa.DataType) -> tuple[pa.DataType]:
     return (kind,)
 
 
-BENCHMARK = _schema(
-    problem_id=pa.string(),  # from the normalised text
-    source_id=pa.string(),  # the data set's own name for the problem
-    problem=pa.string(),  # as the prompt shows it, choices included
-    reference=pa.string(),
-    kind=pa.string(),  # math, integer, choice
-    choices=_nullable(pa.list_(pa.string())),  # in the fixed order of A to D
-)
-
-TRAINING_POOL = _schema(
-    record_id=pa.string(),  # a distinct (prompt text, answer)
-    problem_id=pa.string(),
-    problem=pa.string(),
-    reference=pa.string(),
-    split=pa.string(),  # train, validation
-)
+BENCHMARK = _schema_of(BenchmarkProblem)
+TRAINING_POOL = _schema_of(SourceRecord)
 
 _GENERATED = dict(
     seed=pa.int64(),
@@ -103,48 +121,11 @@ SCORED = _schema(
     correct=pa.bool_(),
 )
 
-EVALUATION_SESSIONS = _schema(session_id=pa.string(), turn=pa.int32(), problem_id=pa.string())
-
-TRAINING_SESSIONS = _schema(
-    session_id=pa.string(),
-    turn=pa.int32(),
-    record_id=pa.string(),
-    problem_id=pa.string(),
-    sample=pa.int32(),
-    weight=pa.float64(),  # w_r; zero at T1, which is not supervised
-)
-
-REPLAY_HISTORIES = _schema(
-    group=pa.int32(),  # 1 or 2
-    history=pa.string(),  # <session_id>-<sample>
-    session_id=pa.string(),
-    sample=pa.int32(),
-    sources=pa.list_(pa.string()),  # the problems of its turns
-    prefix_tokens=_IDS,  # tokens of the whole prefix, by depth from 1
-    block=pa.int32(),  # source block among the group's histories, from 1
-    problem_coverage_block=_nullable(pa.int32()),  # among those of the problem coverage; null: not in it
-)
-
-REPLAY_PROBLEMS = _schema(
-    group=pa.int32(),
-    problem_id=pa.string(),
-    history_coverage=pa.bool_(),  # crossed with all histories of the group, not only those of the problem coverage
-    turn_tokens=pa.int32(),  # from the user header to the end of the prompt
-    body_tokens=pa.int32(),  # of the user body, over which measurements are averaged
-)
-
-REPLAY_CELLS = _schema(
-    group=pa.int32(),
-    history=_nullable(pa.string()),  # null: the reference without history
-    depth=pa.int32(),  # completed turns; 0 without history
-    problem_id=pa.string(),
-    history_coverage=pa.bool_(),
-    problem_coverage=pa.bool_(),
-    prefix_tokens=pa.int32(),
-    file=pa.string(),  # in the folder states
-    row=pa.int32(),  # of the file's tensors
-    sha256=pa.string(),  # of the file
-)
+EVALUATION_SESSIONS = _schema_of(ScheduledTurn)
+TRAINING_SESSIONS = _schema_of(TrainingTurn)
+REPLAY_HISTORIES = _schema_of(ReplayHistory)
+REPLAY_PROBLEMS = _schema_of(ReplayProblem)
+REPLAY_CELLS = _schema_of(ReplayCell)
 
 REPLAY_STATISTICS = _schema(
     group=pa.string(),  # "group 1", or "fit group 1, test group 2"

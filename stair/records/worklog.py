@@ -21,14 +21,14 @@ import zlib
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 import orjson
 
-from stair.records.files import MAKE_ROOM, matching
+from stair.records.files import matching
 
 _SYNC_SECONDS = 0.5
 """Records reach the operating system at once (a killed process loses none) and the disk within this time."""
@@ -75,8 +75,7 @@ class WorkLogWriter:
             while written < len(line):  # a nearly full disk writes a part: the next write then raises
                 written += os.write(self._descriptor, line[written:])
         except OSError as error:
-            kept = f"earlier records are kept: {MAKE_ROOM}"
-            raise OSError(error.errno, f"{self.path} cannot be written: {error.strerror}; {kept}") from None
+            raise OSError(error.errno, f"{self.path} cannot be written: {error.strerror}") from None
         if time.monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._descriptor)
             self._synced = time.monotonic()
@@ -119,23 +118,29 @@ class LogCounts:
         return ", ".join(f"{count} {name}" for name, count in named.items() if count)
 
 
-@dataclass
 class WorkLog:
-    """The finished records of a folder of logs, by key: the first one of each, in the order of the files' names.
+    """The finished records of folders of logs, by key: the first one of each, in the order of the folders and files' names.
 
     Holds positions only and reads a record on demand.
+
+    Args:
+        folder: read at once; `counts` are then its own.
+        more: further folders, as those of other runs: each is read when the folders before it lack a key.
     """
 
-    folder: Path
-    counts: LogCounts = field(default_factory=LogCounts)
-
-    def __post_init__(self) -> None:
+    def __init__(self, folder: Path, *more: Path) -> None:
+        self.folder, self.counts = folder, LogCounts()
+        self._unread = [*more]
         self._open: OrderedDict[int, int] = OrderedDict()
         weakref.finalize(self, _close, self._open)
-        self._files = matching(self.folder, "*.log")
+        self._files: list[Path] = []
         self._places: dict[str, _Place] = {}
-        for number, path in enumerate(self._files):
-            self._read_file(number, path)
+        self._read_folder(folder)
+
+    def _read_folder(self, folder: Path) -> None:
+        for path in matching(folder, "*.log"):
+            self._files.append(path)
+            self._read_file(len(self._files) - 1, path)
 
     def _read_file(self, number: int, path: Path) -> None:
         offset = 0
@@ -171,6 +176,8 @@ class WorkLog:
 
         Token ids are an `array`: Python's numbers would need ten times the space, and a sixth of a seal's time.
         """
+        while key not in self._places and self._unread:
+            self._read_folder(self._unread.pop(0))
         place = self._places.get(key)
         if place is None:
             return None

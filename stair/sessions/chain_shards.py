@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from stair.engines.base import Engine
-from stair.records.log_with_reuse import LogWithReuse
 from stair.records.progress import Progress
 from stair.records.shards import SEAL_AGAIN, Shard, remove_markers, write_marker
 from stair.records.worklog import WorkLog, WorkLogWriter
@@ -23,7 +22,7 @@ def run_shard(
     shard: Shard,
     load: Callable[[], Engine],
     progress: tuple[Path, str],
-    reuse: Mapping[str, Iterable[Path]] | None = None,
+    others: Sequence[Path] = (),
     missing: str = "evaluation.missing",
 ) -> None:
     """Generates the responses of one shard that the logs lack.
@@ -35,49 +34,46 @@ def run_shard(
         work: the work folder, with all shards' logs.
         load: loads the engine; not called if nothing is missing.
         progress: folder and name of the progress file.
-        reuse: folders of other runs' logs, as of `LogWithReuse`.
+        others: folders of other runs' logs, the most promising first; the seal reads them too.
         missing: the place in the configuration that names responses as missing.
 
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
     """
-    log = LogWithReuse(_read_log(work), reuse or {})
+    log = _read_log(work, others)
     done, unfinished, responses, first = finished(chains(False), log)
     counted = Progress(*progress, total=responses, unit="responses", done=done)
     list_of_failed, failed = work / f"{shard.name}.missing.yaml", Failures()
     if done and first is not None:
         print(f"{counted.job}: resumes; the first response that the log lacks: {first}")
-    if unfinished or log.waiting:
+    if unfinished:
         with WorkLogWriter(work / "log", shard.name) as writer:
-            log.write_to(writer)
-            if unfinished:
-                try:
-                    run_chains(chains(True), load(), log, writer, counted, failed)
-                except ResponsesFailed as cause:
-                    raise failures.cut_short(cause, failed, counted.job, missing, list_of_failed) from cause.__cause__
-    for run, count in log.reused.items():
-        print(f"{count} records copied from the run '{run}'")
+            try:
+                run_chains(chains(True), load(), log, writer, counted, failed)
+            except ResponsesFailed as cause:
+                raise failures.cut_short(cause, failed, counted.job, missing, list_of_failed) from cause.__cause__
     if failed:
         raise failures.error(failed, counted.job, missing, list_of_failed)
     list_of_failed.unlink(missing_ok=True)
-    write_marker(work, shard, responses=responses, reused=dict(log.reused))
+    write_marker(work, shard, responses=responses)
 
 
 def sealed_rows(
-    chains: Iterable[Chain], work: Path, gaps: list[dict[str, Any]] | None = None
+    chains: Iterable[Chain], work: Path, gaps: list[dict[str, Any]] | None = None, others: Sequence[Path] = ()
 ) -> Iterator[dict[str, Any]]:
     """The rows of all chains, from the logs, one chain at a time.
 
     Args:
         work: the work folder, with all shards' logs and markers.
         gaps: receives the missing responses, as of `Chain.gaps`, before the last row is yielded.
+        others: as of `run_shard`.
 
     Raises:
         ValueError: chains have not ended; the message says how many and what to run. The log has then lost responses of an ended
             shard, so the shards' markers are removed: the next start runs the shards again. The error comes after the last
             row, so the caller must discard its output, as `write_table` does.
     """
-    log = _read_log(work)
+    log = _read_log(work, others)
     unfinished = count = 0
     for chain in chains:
         count += 1
@@ -95,9 +91,9 @@ def sealed_rows(
         )
 
 
-def _read_log(work: Path) -> WorkLog:
-    """The log of a work folder. Prints the counts of its faulty lines."""
-    log = WorkLog(work / "log")
+def _read_log(work: Path, others: Sequence[Path]) -> WorkLog:
+    """The log of a work folder, with those of other runs behind it. Prints the counts of its own faulty lines."""
+    log = WorkLog(work / "log", *others)
     if problems := log.counts.problems():
         print(f"{log.folder}: {problems}")
     return log

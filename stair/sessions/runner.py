@@ -7,27 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from stair.engines.base import Completion, Engine, Request
 from stair.records.progress import Progress
-from stair.records.worklog import WorkLogWriter
+from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.chain import Chain, Step
 from stair.sessions.failures import Failed, Failures
-
-
-class Records(Protocol):
-    """Finished work by key: `WorkLog`, or `LogWithReuse` with other runs behind it."""
-
-    def get(self, key: str) -> dict[str, Any] | None:
-        """The record of a key, without its key; None without one."""
-        ...
 
 
 def run_chains(
     chains: Iterable[Chain],
     engine: Engine,
-    log: Records,
+    log: WorkLog,
     writer: WorkLogWriter,
     progress: Progress,
     failures: Failures,
@@ -72,7 +64,7 @@ def run_chains(
 class _Running:
     """The running chains. A chain waits for one response at a time; several may wait for the same one."""
 
-    def __init__(self, engine: Engine, log: Records, writer: WorkLogWriter, failures: Failures) -> None:
+    def __init__(self, engine: Engine, log: WorkLog, writer: WorkLogWriter, failures: Failures) -> None:
         self._engine, self._log, self._writer, self._failures = engine, log, writer, failures
         self._waiting: dict[str, list[Chain]] = defaultdict(list)
         """Chains by the key of the response that they wait for. The first one has requested it."""
@@ -203,7 +195,7 @@ class Finished(NamedTuple):
     """The keys of the first response that the log lacks (`Chain.entry`)."""
 
 
-def finished(chains: Iterable[Chain], log: Records) -> Finished:
+def finished(chains: Iterable[Chain], log: WorkLog) -> Finished:
     """Advances chains as far as the log allows, without an engine, one chain at a time."""
     responses = unfinished = total = 0
     first: dict[str, Any] | None = None
@@ -217,7 +209,7 @@ def finished(chains: Iterable[Chain], log: Records) -> Finished:
     return Finished(responses, unfinished, total, first)
 
 
-def walk(chain: Chain, log: Records) -> tuple[int, bool]:
+def walk(chain: Chain, log: WorkLog) -> tuple[int, bool]:
     """Advances one chain as far as the log allows.
 
     Returns:

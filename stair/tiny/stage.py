@@ -7,7 +7,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.files import naming, replacing
+from stair.records.files import replacing
 from stair.records.progress import Progress
 from stair.tiny.generated_sets import write_benchmark, write_training_pool
 
@@ -46,8 +46,7 @@ def train(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         progress = Progress(paths.progress, f"backbone/{model}", tiny.steps, "steps")
         partial = output.with_name(f".{model}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        with naming(output):
-            facts = train_backbone(partial, BackboneSpec(tiny, settings.thinking, prompts, seed), progress.set)
+        facts = train_backbone(partial, BackboneSpec(tiny, settings.thinking, prompts, seed), progress.set)
         accuracy = measure(config, paths, model, partial)
         outside = _outside(config, accuracy)
         attempts.append({"seed": seed, "accuracy": accuracy, "outside": outside, **facts})

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stair.config.paths import START, RunPaths
+from stair.config.paths import START, RunPaths, project_root
 from stair.config.resolve import resolve
-from stair.config.root import project_root
 from stair.engines.choice import engine_choice
 from stair.models.hub.sources import hub_sources
 

@@ -58,7 +58,7 @@ def test_a_copied_or_moved_environment_is_built_again(project: Path, tmp_path: P
 
 
 def test_another_checkouts_environment_is_refused(tmp_path: Path) -> None:
-    for name in ("Snakefile", "config.yaml", "stair/config/root.py"):
+    for name in ("Snakefile", "config.yaml", "stair/config/paths.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run([STAIR, "reproduce"], cwd=tmp_path, capture_output=True, text=True, check=False)

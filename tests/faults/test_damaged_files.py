@@ -31,7 +31,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 _RUN = Path("results/smoke")
 _SAMPLE = {
     ("garbage", ".snakemake/metadata"),
-    ("garbage", "work/start.json"),
     ("flipped", "tables/*.md"),
     ("garbage", "raw/math*.jsonl.manifest.json"),
 }

@@ -14,7 +14,7 @@ import pytest
 
 from stair.cli.warm import MODULES
 from stair.pipeline.jobs import JOBS
-from stair.records.files import remove_leftovers
+from stair.records.files import remove_unfinished
 from tests.faults.harness import Kill, every_kill, forked, some_of
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
@@ -135,6 +135,6 @@ def test_a_stage_that_is_killed_at_any_write_point_ends_the_same(
             assert not (results / name).exists() or (results / name).read_bytes() == expected[name], f"{name}: {where}"
         forked(run, results)
         assert written(results, names) == expected, where
-        remove_leftovers(results)
+        remove_unfinished(results)
         now = files_of(results)
         assert now == before, f"{where}: {sorted(now ^ before)}"

@@ -17,7 +17,7 @@ import pytest
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.records import worklog
-from stair.records.files import remove_leftovers
+from stair.records.files import remove_unfinished
 from stair.records.manifest import Origin, write_manifest
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard
@@ -86,7 +86,7 @@ def whole(study: Study) -> Callable[[Path], None]:
 
 def outputs(folder: Path) -> dict[str, Any]:
     """Everything that lies in a finished folder, but for the time of sealing and the checksum that covers it."""
-    remove_leftovers(folder)
+    remove_unfinished(folder)
     found: dict[str, Any] = {}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         name = path.relative_to(folder).as_posix()

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.config.resolve import resolve
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import GROUPS as STYLES

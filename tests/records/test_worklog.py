@@ -159,6 +159,16 @@ def test_the_first_record_of_a_key_counts_and_duplicates_are_counted(tmp_path: P
     assert log.get("first") == RECORDS[0][1]
 
 
+def test_a_further_folder_is_read_when_those_before_it_lack_a_key(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder, records in ((first, [("k", {"n": 1})]), (second, [("k", {"n": 2}), ("l", {"n": 3})])):
+        write(folder, records)
+    log = WorkLog(tmp_path / "own", first, second)
+    assert len(log) == 0
+    assert (log.get("k"), len(log)) == ({"n": 1}, 1)
+    assert [log.get(key) for key in "lkm"] == [{"n": 3}, {"n": 1}, None]
+
+
 def test_two_writers_never_share_a_file(tmp_path: Path) -> None:
     with WorkLogWriter(tmp_path, "shard") as one, WorkLogWriter(tmp_path, "shard") as other:
         assert one.path != other.path

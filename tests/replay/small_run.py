@@ -11,7 +11,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, load_run, resolve
-from stair.records.start_command import record_start
 from tests.by_hand import by_hand
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +37,6 @@ def make_run(
     config, paths = resolve(ROOT, settings), RunPaths(folder / "run")
     paths.folder.mkdir(parents=True)
     paths.resolved.write_text(dump(config))
-    record_start(ROOT, config, paths, settings)
     run(paths, "raw", "--name", "math500")
     run(paths, "benchmark", "--benchmark", "math500")
     run(paths, "evaluation-sessions", "--benchmark", "math500")

@@ -25,6 +25,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.core import user_message
 from stair.records import tensor_files
+from stair.records.files import remove_unfinished
 from stair.records.keys import ids_digest
 from stair.records.progress import Progress
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, RESPONSES
@@ -308,6 +309,7 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert len(before) == kept  # the open batch is lost, and no other
     assert json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())["done"] == kept
     (unfinished,) = copied.replay_states(MODEL).rglob(".*.partial")
+    remove_unfinished(copied.folder)  # as a driver does at its start
     for number in range(3):
         replay(copied, "--shard", str(number), "--of", "3")
     assert not unfinished.exists()

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
-from stair.config.replay_analysis import ReplayAnalysis, Whitening
+from stair.config.replay import ReplayAnalysis, Whitening
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
 from stair.stages.replay.analysis import attention_masses, geometry, read_prediction

@@ -16,10 +16,9 @@ import pytest
 import yaml
 
 from stair.config.paths import RUN
-from stair.pipeline.job_list import list_jobs
+from stair.pipeline.job_list import config_words, list_jobs
 from stair.pipeline.outputs import snakemake_records
 from stair.records.seeds import seed_of
-from stair.records.start_command import config_words
 from tests.listed import listed
 from tests.workflow.conftest import (
     ROOT,

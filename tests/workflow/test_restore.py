@@ -176,4 +176,4 @@ def test_an_archive_that_is_none_is_one_line(tmp_path: Path) -> None:
         assert message in done.stderr and len(done.stderr.splitlines()) == 1
     run = tmp_path / "results/smoke"
     left = sorted(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
-    assert left == ["config.resolved.yaml", "work/start.json"]
+    assert left == ["config.resolved.yaml"]

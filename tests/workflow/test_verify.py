@@ -11,21 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from stair.config.paths import RunPaths
-from stair.config.resolve import RESOLVED, load_run
-from stair.config.root import project_root
+from stair.config.paths import RunPaths, project_root
+from stair.config.resolve import RESOLVED, dump, load_run, resolve
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.verify import Verification, check_finished, verify
 from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
-from stair.records.start_command import setting_options
 from tests.privileges import give_up_capabilities
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
-REPRODUCE = "stair reproduce --run smoke"
+REPRODUCE = "stair reproduce --run results/smoke"
 
 Found = dict[str, tuple[str, str]]
 
@@ -47,11 +45,10 @@ def unsound(verification: Verification) -> Found:
     }
 
 
-def started_with(folder: Path, settings: dict) -> Verification:
+def checked(folder: Path, changes: dict | None = None) -> Verification:
     """What `stair verify` finds after a start with other settings that was stopped at once."""
     results = folder / "results/smoke"
-    start = json.loads((results / "work/start.json").read_text())
-    (results / "work/start.json").write_text(json.dumps(start | {"set": settings}))
+    (results / RESOLVED).write_text(dump(resolve(ROOT, {"run": str(results), **(changes or {})})))
     return verify(load_run(results), RunPaths(results))
 
 
@@ -139,14 +136,14 @@ def test_the_command_for_a_copy_mends_the_copy(copied_run: Path, tmp_path: Path)
     copy = shutil.copytree(copied_run / "results/smoke", tmp_path / "elsewhere/smoke")
     keep_time(copy / "tables/intervals.md", text("?"))
     done = run_in(copied_run, "stair", "verify", "--run", str(copy), check=False)
-    command = f"rm {copy}/tables/intervals.md && {REPRODUCE} --set results={tmp_path}/elsewhere"
+    command = f"rm {copy}/tables/intervals.md && stair reproduce --run {copy}"
     assert f"; to mend it: {command}\n" in done.stdout
 
 
 def test_a_missing_file_is_one_line_and_what_was_made_from_it_is_stale(copied_run: Path) -> None:
     (copied_run / "results/smoke" / SCORED).unlink()
     (copied_run / "results/smoke" / f"{SCORED}.manifest.json").unlink()
-    verification = started_with(copied_run, {})
+    verification = checked(copied_run)
     (missing,) = verification.lines()
     assert missing.startswith(f"missing: {SCORED} does not exist; made from it: ")
     assert f"; to mend it: {REPRODUCE}" in missing
@@ -364,7 +361,7 @@ def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path) -> None:
         "training": {"kl": 0.5},
         "conditions": {"native": {"label": "Plain"}},
     }
-    verification = started_with(copied_run, changes)
+    verification = checked(copied_run, changes)
     found = unsound(verification)
     assert ROLLOUTS not in found
     for file, reason in (
@@ -377,7 +374,7 @@ def test_a_change_of_mind_is_told_down_to_the_value(copied_run: Path) -> None:
         assert reason in found[file][1]
         (line,) = [line for line in verification.lines() if line.startswith(f"stale: {reason}")]
         assert "; affected: " in line
-        assert f"; to update: {' '.join([REPRODUCE, *setting_options(changes)])}" in line
+        assert f"; to update: stair reproduce --run {copied_run}/results/smoke" in line
 
 
 def test_other_code_of_a_stage_that_generates_is_a_note_and_other_code_of_the_scorer_is_stale(

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 
 from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.records.interruption import PARENT
 from stair.records.keys import digest_of
 from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, exhibits

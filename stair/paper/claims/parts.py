@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 
-from stair.config.claim_bounds import ClaimBounds
 from stair.config.model import Config
+from stair.config.run_sections import ClaimBounds
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
 from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.paper import paper_labels
 from stair.paper.exhibits import GAINS_FROM, analyzed_models, diagram_models, stair_controller
 from stair.paper.labels import Labels

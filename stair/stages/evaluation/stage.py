@@ -35,20 +35,22 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
             (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
-            {run: logs_to_reuse(other, study) for run, other in paths.reused(config).items()},
+            logs_to_reuse(study),
             missing=f"{paths.stage}.missing",
         )
 
 
-def logs_to_reuse(paths: RunPaths, study: Study) -> list[Path]:
-    """The folders of another run's logs that can have responses of a condition, its own first."""
+def logs_to_reuse(study: Study) -> list[Path]:
+    """The folders of other runs' logs that can have responses of a condition; of each run, its own first."""
     model, benchmark, condition = study.place
-    own = paths.work(study.paths.stage, model, benchmark, condition, "log")
-    if study.settings.repeats:
-        return [own]  # a repeat condition must not reuse the responses of the condition that it repeats
-    # A seed contains the benchmark's key. Models and conditions may have other keys there.
-    others = paths.work(study.paths.stage).glob(f"*/{benchmark}/*/log")
-    return sorted(others, key=lambda folder: (folder != own, folder.parts[-4] != model, folder))
+    folders: list[Path] = []
+    for paths in study.paths.reused(study.config).values():
+        own = paths.work(study.paths.stage, model, benchmark, condition, "log")
+        # A seed contains the benchmark's key. Models and conditions may have other keys there. A repeat condition must not
+        # reuse the responses of the condition that it repeats.
+        others = [] if study.settings.repeats else paths.work(study.paths.stage).glob(f"*/{benchmark}/*/log")
+        folders += sorted({own, *others}, key=lambda folder: (folder != own, folder.parts[-4] != model, folder))
+    return folders
 
 
 def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _checked(
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
     cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
-    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps):
+    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps, logs_to_reuse(study)):
         turns.append(turn := CheckedTurn.of(row))
         renderer, ids = study.backbone.renderer, row["response_ids"]
         wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads, cut=cut)

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.replay_analysis import REPLAY_PARTS
+from stair.config.replay import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
-from stair.records.files import bytes_text, remove_leftovers
+from stair.records.files import bytes_text
 from stair.records.manifest import GENERATED_ON, MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
@@ -104,7 +104,6 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
     """
     study = ReplayStudy(config, paths, model, generating=True)
-    remove_leftovers(paths.replay_states(model))
     share = Shard(shard, of)
     mine = share.share(list(study.design.batches()))
     total = sum(map(len, mine))

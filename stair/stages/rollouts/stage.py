@@ -93,10 +93,14 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             Shard(shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
-            # A seed contains the model's key, so only this model's logs can have an equal one.
-            {run: [other.work("rollouts", model, "log")] for run, other in paths.reused(config).items()},
+            _logs_to_reuse(config, paths, model),
             "rollouts.missing",
         )
+
+
+def _logs_to_reuse(config: Config, paths: RunPaths, model: str) -> list[Path]:
+    """A seed contains the model's key, so only this model's logs can have an equal response."""
+    return [other.work("rollouts", model, "log") for other in paths.reused(config).values()]
 
 
 def _longest(paths: RunPaths, backbone: Backbone) -> int:
@@ -115,7 +119,8 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
     batch_invariant: Counter[str] = Counter()
-    rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps), batch_invariant)
+    others = _logs_to_reuse(config, paths, model)
+    rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps, others), batch_invariant)
     count = write_table(output, ROLLOUTS, rows)
     facts = {
         "model_revision": backbone.revision,

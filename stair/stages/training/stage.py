@@ -13,7 +13,7 @@ import torch
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.records.files import naming, write_text
+from stair.records.files import scratch_folder, write_text
 from stair.records.keys import digest_of, file_digest
 from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
@@ -212,13 +212,7 @@ class _TrainingRun:
     ) -> dict[str, Any]:
         """Writes the controller's folder atomically; returns more facts for its manifest."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
-        partial = output.with_name(f".{output.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
         base = backbone.settings.repository or self.model
-        with naming(output):
-            student.save(partial, base=base, model=self.model, controller=self.controller)
-        write_curve(partial / CURVE, self.curve)
         objective = changes(self.before, self.after)
         parameters = {
             part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
@@ -237,9 +231,12 @@ class _TrainingRun:
             parameters=parameters,
             facts=card_facts,
         )
-        write_text(partial / "README.md", text)
-        shutil.rmtree(output, ignore_errors=True)
-        partial.rename(output)
+        with scratch_folder(output) as partial:
+            student.save(partial, base=base, model=self.model, controller=self.controller)
+            write_curve(partial / CURVE, self.curve)
+            write_text(partial / "README.md", text)
+            shutil.rmtree(output, ignore_errors=True)
+            partial.rename(output)
         for name, line in change_lines(objective).items():
             print(f"{self.model}/{self.controller}: {name} loss {line}, {facts['updates']} updates")
         return {

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from stair.config.replay_analysis import ReplayAnalysis
+from stair.config.replay import ReplayAnalysis
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
 from stair.stages.replay.analysis.decomposition import displacement

@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stair.config.replay import Replay
-from stair.config.replay_analysis import ReplayAnalysis
+from stair.config.replay import Replay, ReplayAnalysis
 from stair.models.architecture import Architecture
 from stair.stages.replay.analysis.block_intervals import block_interval
 from stair.stages.replay.analysis.crossing import Crossing
