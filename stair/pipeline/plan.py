@@ -390,7 +390,7 @@ def _cells(works: Sequence[Work]) -> tuple[str, ...]:
     seconds = 3600 * sum(work.hours for work in works)
     return (
         f"{responses:,.0f}" if responses else "",
-        f"{tokens / 1e6:,.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:,.0f}K",
+        f"{tokens / 1e6:,.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:,.0f}K" if tokens >= 1e3 else f"{tokens:,.0f}",
         f"{tokens / seconds:,.0f}",
         duration(seconds),
     )
