@@ -118,7 +118,6 @@ test-faults: $(READY)
 
 test-reproduced: $(READY)
 	$(VENV)/bin/python -m pytest -m reproduced
-	$(VENV)/bin/stair budget --run results/tiny --against docs/tiny.md
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

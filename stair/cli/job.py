@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -65,11 +66,12 @@ def run_job(
     Raises:
         ValueError: an input is missing or damaged, or the work failed; one line with the remedy.
     """
+    start = time.monotonic()
     set_threads(threads)
     from stair.pipeline.job_inputs import checked_digests
     from stair.pipeline.reuse import copy_from_runs
     from stair.records.gpus import own_gpus
-    from stair.records.manifest import Origin, write_manifest
+    from stair.records.manifest import SECONDS, Origin, write_manifest
 
     row, names = JOBS[rule], names_of(rule, wildcards)
     if row.folder:
@@ -90,7 +92,8 @@ def run_job(
     # Claims and comparison print their counts where the run is read-only, and write no file.
     if row.is_shard or not first or not os.access(outputs[0].parent, os.W_OK):
         return
-    write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **(facts or {}))
+    facts = {**(facts or {}), SECONDS: round(time.monotonic() - start, 1)}
+    write_manifest(paths.folder, outputs, rule=rule, wildcards=names, origin=origin, **facts)
     if row.after:
         imported(row.after)(config, paths, **names)
 

@@ -1,8 +1,7 @@
-"""Commands about a run's files: downloads, verification, lineage, costs and archives."""
+"""Commands about a run's files: downloads, verification, lineage and archives."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -66,31 +65,6 @@ def why(
     verification = Verification(*open_run(folder))
     verification.follow()
     print("\n".join(lineage_lines(verification, output_of(verification, file))))
-
-
-@commands.command()
-def budget(
-    run: RunOption,
-    against: Annotated[Path | None, typer.Option(help="A document with a table of budgets to compare with.")] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Write the measured seconds into that document.")] = False,
-) -> None:
-    """Print the seconds that each rule's jobs took. With --against, warn of rules over the document's budget.
-
-    Reads work/timings and work/progress of the run. A warning does not change the exit code, because machines differ.
-    """
-    from stair.pipeline import budget as costs
-    from stair.records.files import write_text
-
-    measured = costs.measured(open_run(run)[1])
-    print(costs.table(measured), end="")
-    if against is None:
-        return
-    text = against.read_text(encoding="utf-8")
-    if renew:
-        write_text(against, costs.replace_table(text, measured))
-        return
-    for line in costs.overruns(measured, costs.documented_seconds(text)):
-        print(f"warning: {line} ({against})", file=sys.stderr)
 
 
 @commands.command()

@@ -105,9 +105,6 @@ class RunPaths:
     def log(self, *parts: str) -> Path:
         return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
 
-    def timing(self, rule: str, *parts: str) -> Path:
-        return self.work("timings", rule, *parts).with_name((parts or (rule,))[-1] + ".tsv")
-
     @property
     def progress(self) -> Path:
         return self.folder / "work" / "progress"

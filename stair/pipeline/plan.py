@@ -22,10 +22,16 @@ from stair.config.paths import RunPaths
 from stair.core import TURNS
 from stair.models.architecture import Architecture
 from stair.models.model_folder import known_architecture
-from stair.pipeline.budget import measured_jobs
 from stair.pipeline.jobs import JOBS, STAGES, gpus_of, settings_of
 from stair.records.files import bytes_text
-from stair.records.manifest import changed_settings, manifest_path, read_manifest
+from stair.records.manifest import (
+    GENERATING_SECONDS,
+    SECONDS,
+    changed_settings,
+    manifest_files,
+    manifest_path,
+    read_manifest,
+)
 from stair.records.progress import duration
 from stair.stages.replay.batch_files import Shapes, planned_batches
 
@@ -309,7 +315,9 @@ def _rows(path: Path) -> int | None:
 
 
 def measured(config: Config, paths: RunPaths) -> Measured:
-    """The speeds and lengths of a finished run: its tokens over the seconds of its jobs, all attempts of a job together.
+    """The speeds and lengths of a finished run: its tokens over the seconds of its jobs.
+
+    Seconds of attempts that were cut short are not counted, so a run that was resumed looks too fast.
 
     Raises:
         ValueError: the run has no provenance.json, which the end of a run writes.
@@ -330,15 +338,22 @@ def measured(config: Config, paths: RunPaths) -> Measured:
                 sums[key][1] += counts["responses"]
     lengths = {key: tokens / responses for key, (tokens, responses) in sums.items() if responses}
     seconds: dict[tuple[str, str], float] = defaultdict(float)
-    for job in measured_jobs(paths):
-        if job.rule in JOBS and JOBS[job.rule].engine is not None:
-            seconds[JOBS[job.rule].stage, job.name[0]] += job.seconds
+    for stage, model, took in engine_seconds(paths):
+        seconds[stage, model] += took
     found: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for (stage, model), group in groupby(Planner(config, paths, Measured({}, lengths)).works(), _stage_and_model):
         for work in group:
             found[work.key][0] += work.tokens / work.rows
         found[work.key][1] += seconds[stage, model]
     return Measured({key: tokens / spent for key, (tokens, spent) in found.items() if spent}, lengths)
+
+
+def engine_seconds(paths: RunPaths) -> Iterator[tuple[str, str, float]]:
+    """Stage, model and seconds of the jobs that compute with an engine, by the manifests; a seal has those of its shards."""
+    for manifest in map(read_manifest, manifest_files(paths.folder)):
+        facts, job = manifest.content, JOBS.get(manifest.rule)
+        if job is not None and (job.engine is not None or GENERATING_SECONDS in facts):
+            yield job.stage, manifest.wildcards["model"], facts.get(GENERATING_SECONDS, facts.get(SECONDS, 0.0))
 
 
 def _stage_and_model(work: Work) -> tuple[str, str]:

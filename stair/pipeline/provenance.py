@@ -16,7 +16,6 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline import budget
 from stair.pipeline.outputs import read_outputs
 from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
@@ -25,9 +24,6 @@ from stair.records.progress import duration
 
 _OWN = ("provenance.json", "report.html")
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
-
-_LATER = "report"
-"""The rule whose seconds are left out: it runs after this one, so a second summary would differ from the first."""
 
 _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
 """The rules that write tables of generated rows."""
@@ -68,7 +64,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
             name: _data_set(paths.dataset_file(config, name), paths.fetched_mark(config, name), dataset)
             for name, dataset in (("training_pool", config.training_pool), *config.benchmarks.items())
         },
-        "costs": {"rules": _rules(paths), "generated": generated},
+        "costs": {"rules": _rules(manifests), "generated": generated},
         "outputs": {name: None if manifest is None else _output(manifest) for name, manifest in outputs.items()},
     }
 
@@ -145,22 +141,14 @@ def _fetched(mark: Path) -> Any:
         return None
 
 
-def _rules(paths: RunPaths) -> dict[str, Any]:
-    """Seconds of each rule's jobs: of the last attempt and, as a part of them, of those that it resumed."""
-    try:
-        costs = budget.measured(paths)
-    except ValueError:
-        return {}
-    return {
-        cost.rule: {
-            "jobs": cost.jobs,
-            "seconds": round(cost.seconds, 1),
-            "earlier_attempts": cost.earlier_attempts,
-            "earlier_seconds": round(cost.earlier_seconds, 1),
-        }
-        for cost in costs
-        if cost.rule != _LATER
-    }
+def _rules(manifests: Sequence[Manifest]) -> dict[str, Any]:
+    """The outputs and seconds of each rule, the costliest first. A seal's seconds include those of its shards."""
+    counts = Counter(manifest.rule for manifest in manifests)
+    seconds = defaultdict[str, float](float)
+    for manifest in manifests:
+        seconds[manifest.rule] += manifest.seconds
+    rules = sorted(seconds, key=lambda rule: -seconds[rule])
+    return {rule: {"outputs": counts[rule], "seconds": round(seconds[rule], 1)} for rule in rules}
 
 
 def _generated(

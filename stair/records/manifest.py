@@ -41,6 +41,10 @@ COPIED_FROM = "copied_from"
 GENERATED_ON = "generated_on"
 """The key with the machines (`hardware`) of the shards whose work a seal wrote. The seal itself may have run elsewhere."""
 
+SECONDS, GENERATING_SECONDS, GENERATED = "seconds", "generating_seconds", "generated"
+"""Keys of measured time: the seconds of the job; for a seal also those of its shards, and the pieces of work (responses or
+batches) that they made in these seconds."""
+
 MEASURED = "measured"
 """The key with the SHA-256 of files that the shards of a job measured, by name."""
 
@@ -224,6 +228,11 @@ class Manifest:
     def title(self) -> str:
         """The job for people: `seal_evaluation qwen3.5-4b aime2025 stair`."""
         return " ".join((self.rule, *self.wildcards.values()))
+
+    @property
+    def seconds(self) -> float:
+        """What its job took, for a seal with the shards; 0 if it does not say."""
+        return float(self.content.get(SECONDS, 0.0)) + float(self.content.get(GENERATING_SECONDS, 0.0))
 
     @property
     def missing_note(self) -> str:

@@ -46,7 +46,7 @@ class Progress:
         job: the job's name; slashes become dots in the file's name.
         total: units of work.
         unit: the plural name of a unit.
-        done: units finished before this start. The file then also counts the attempts that finished them.
+        done: units finished before this start.
     """
 
     FILE_SECONDS = 0.5
@@ -56,24 +56,13 @@ class Progress:
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
         self.path = folder / f"{job.replace('/', '.')}.json"
-        self._start = self._created = time.monotonic()
-        self._earlier_attempts, self._earlier_seconds = self._earlier()
+        self._start = time.monotonic()
         self._file_time = self._line_time = 0.0
         self._note = ""
         self._facts: Mapping[str, float] = {}
         self._write()
         global _latest
         _latest = self
-
-    def _earlier(self) -> tuple[int, float]:
-        """The number and the seconds of the earlier attempts that this one resumes, from the progress file."""
-        last = read_progress(self.path)
-        if last is None or not self.done:
-            return 0, 0.0
-        # The second case: the job had ended, and this start finds nothing to do. Snakemake then measures only this start.
-        if last.done < last.total or self.done == last.done == self.total:
-            return last.earlier_attempts + 1, last.earlier_seconds + last.attempt_seconds
-        return 0, 0.0
 
     def begin(self) -> None:
         """Starts the clock of the work; loading before it does not count in the estimate of the rest."""
@@ -126,9 +115,6 @@ class Progress:
             fresh=self.done - self._before,
             facts=dict(self._facts),
             seconds=round(time.monotonic() - self._start, 1),
-            attempt_seconds=round(time.monotonic() - self._created, 1),
-            earlier_attempts=self._earlier_attempts,
-            earlier_seconds=round(self._earlier_seconds, 1),
             updated=time.time() if updated is None else updated,
             host=socket.gethostname(),
             process=os.getpid(),
@@ -151,11 +137,6 @@ class ProgressFile:
     """Numbers of `Progress.beat`."""
     seconds: float
     """Of the work since this start."""
-    attempt_seconds: float
-    """Since this start, with loading."""
-    earlier_attempts: int
-    earlier_seconds: float
-    """Those of the earlier attempts, each until its last report."""
     updated: float
     host: str
     process: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def run_shard(
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first, and the file with the others.
     """
+    start = time.monotonic()
     log = _read_log(work, others)
     done, unfinished, responses, first = finished(chains(False), log)
     counted = Progress(*progress, total=responses, unit="responses", done=done)
@@ -55,7 +57,7 @@ def run_shard(
     if failed:
         raise failures.error(failed, counted.job, missing, list_of_failed)
     list_of_failed.unlink(missing_ok=True)
-    write_marker(work, shard, responses=responses)
+    write_marker(work, shard, start=start, generated=counted.done - done, responses=responses)
 
 
 def sealed_rows(

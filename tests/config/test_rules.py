@@ -17,8 +17,6 @@ from stair.pipeline.jobs import JOBS, STAGES, imported
 from tests.listed import ROOT, listed
 
 RUNS = ("tiny", "paper", "smoke", "shapes")
-UNTIMED = {"provenance"}
-"""Rules without a timing: provenance sums the timings up."""
 
 
 def rules() -> dict[str, str]:
@@ -52,12 +50,12 @@ def test_a_row_names_functions_and_settings_of_its_wildcards(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in FETCH_RULES])
-def test_a_rule_has_its_own_settings_and_timing(rule: str) -> None:
+def test_a_rule_has_its_own_settings(rule: str) -> None:
     """A name of another rule would be no error of Snakemake's."""
-    calls = re.findall(r'\b(settings_of|timing|job)\(\s*"(\w+)"', RULES[rule])
-    expected = {(each, rule) for each in ("settings_of", "timing", "job")}
+    calls = re.findall(r'\b(settings_of|job)\(\s*"(\w+)"', RULES[rule])
+    expected = {(each, rule) for each in ("settings_of", "job")}
     expected -= set() if RULES[rule].startswith("rule") else {("job", rule)}  # the command of the rule that it uses
-    assert set(calls) == expected - ({("timing", rule)} if rule in UNTIMED else set())
+    assert set(calls) == expected
 
 
 @pytest.mark.parametrize("rule", [rule for rule, text in RULES.items() if text.startswith("rule")])

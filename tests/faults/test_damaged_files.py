@@ -76,7 +76,7 @@ def kind(path: Path) -> str:
         return path.parent.as_posix()
     if path.parts[0] in ("tables", "figures"):
         return f"{path.parts[0]}/*{''.join(path.suffixes)}"
-    if path.parts[0] == "work" and {"timings", "progress", "log"} & set(path.parts):
+    if path.parts[0] == "work" and {"progress", "log"} & set(path.parts):
         return f"work/{path.parts[1]}"
     return re.sub(r"p[0-9a-f]{15}|\d+", "*", path.as_posix())
 

@@ -22,6 +22,7 @@ import pytest
 
 from stair.cli.warm import SOCKET, warm_process
 from stair.pipeline.job_list import JOB_LIST
+from stair.records.manifest import manifest_files
 from tests.listed import listed
 
 ROOT = Path(__file__).parents[2]
@@ -182,20 +183,17 @@ def with_dependents(changed: Collection[str]) -> set[str]:
     return ran
 
 
-def timings(results: Path) -> dict[Path, bytes]:
-    """What Snakemake measured of each job."""
-    return {path: path.read_bytes() for path in (results / "work" / "timings").rglob("*.tsv")}
+def receipts(results: Path) -> dict[Path, bytes]:
+    """The manifests of a run. Each has the time of its job."""
+    return {path: path.read_bytes() for path in manifest_files(results)}
 
 
 def assert_ran(results: Path, before: dict[Path, bytes], expected: Collection[str]) -> None:
-    """Since `before`, as many jobs of each rule have run as in `expected`. `provenance` has no timing and is not counted."""
-    folder = results / "work" / "timings"
-    ran = Counter(
-        path.relative_to(folder).parts[0].removesuffix(".tsv")
-        for path, measured in timings(results).items()
-        if before.get(path) != measured
-    )
-    assert ran == Counter(name.split()[0] for name in expected if name != "provenance")
+    """Since `before`, as many jobs of each rule have run as in `expected`. Shards have no manifest and are not counted."""
+    now = receipts(results)
+    ran = Counter(json.loads(now[path])["rule"] for path in now if before.get(path) != now[path])
+    rules = [name.split()[0] for name in expected]
+    assert ran == Counter(rule for rule in rules if not rule.endswith("_shard"))
 
 
 def contents(folder: Path, *patterns: str) -> dict[str, bytes]:

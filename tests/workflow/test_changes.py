@@ -25,9 +25,9 @@ from tests.workflow.conftest import (
     assert_ran,
     name_of,
     planned,
+    receipts,
     run_in,
     snakemake,
-    timings,
     with_dependents,
 )
 from tests.workflow.smoke_jobs import (
@@ -365,7 +365,7 @@ def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: P
         ("controllers={stair: {layers: [1, 2]}}", "evaluation", generates),
     ):
         words += ["--set", change]
-        before = timings(results)
+        before = receipts(results)
         assert planned(copied_run, target, config=tuple(words[1::2])) == expected
         run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), "--target", target, *words)
         assert_ran(results, before, expected)

@@ -12,7 +12,7 @@ import pytest
 from stair.cli.warm import warm_process
 from stair.records.keys import PROTOCOL_VERSION
 from tests.docs.extend_page import put, table_steps
-from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, timings
+from tests.workflow.conftest import ROOT, SMOKE, assert_ran, environment, planned, receipts
 from tests.workflow.smoke_jobs import (
     ANSWERS,
     BACKBONE,
@@ -131,7 +131,7 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
         change_file(package, *change)
         expected = jobs_with(package, copied_run, target)
         assert least in expected and lasting(expected) <= most
-        before, scored, generated = timings(results), rows.stat().st_mtime_ns, responses.read_bytes()
+        before, scored, generated = receipts(results), rows.stat().st_mtime_ns, responses.read_bytes()
         run_with(package, copied_run, target)
         assert_ran(results, before, expected)
         assert (rows.stat().st_mtime_ns > scored) == (target == "claims")

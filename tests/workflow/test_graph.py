@@ -28,9 +28,9 @@ from tests.workflow.conftest import (
     jobs_of,
     name_of,
     planned,
+    receipts,
     run_in,
     snakemake,
-    timings,
     with_dependents,
 )
 from tests.workflow.smoke_jobs import (
@@ -176,7 +176,7 @@ def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_
     rollouts, work = results / f"rollouts/{MODEL}.parquet", results / f"work/rollouts/{MODEL}"
     before, logs = rollouts.read_bytes(), contents(work, "log/*.log")
     rollouts.unlink()
-    started = timings(results)
+    started = receipts(results)
     words = ("--target", "rollouts", "--set", "rollouts={shards: 3}")
     run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), *words)
     assert_ran(results, started, {*names("rollout_shard", "0", "1", "2"), "seal_rollouts", "data_card"})

@@ -447,8 +447,7 @@ def test_another_number_of_shards(whole: Path, project: Path) -> None:
     before = {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")}
     SHARDS(project)
     assert {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")} == before
-    timed = (project / "results/smoke/work/timings/evaluation_shard").rglob("native-*-of-3.tsv")
-    assert len(list(timed)) == 3
+    assert len(list((project / "results/smoke/logs/evaluation").rglob("native-*-of-3.log"))) == 3
     assert results(project) == results(whole)
 
 

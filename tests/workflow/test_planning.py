@@ -13,9 +13,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.paper.claims.detectable import detectable, has_rows
 from stair.paper.claims.statements import read_claims
-from stair.pipeline.budget import measured_jobs
-from stair.pipeline.jobs import JOBS
-from stair.pipeline.plan import Planner, measured
+from stair.pipeline.plan import Planner, engine_seconds, measured
 from tests.workflow.conftest import SMOKE, run_in
 
 
@@ -26,9 +24,8 @@ def test_a_plan_from_a_run_has_the_runs_seconds_and_tokens(finished_run: Path) -
     planned, spent = defaultdict[str, float](float), defaultdict[str, float](float)
     for work in works:
         planned[work.stage] += 3600 * work.hours
-    for job in measured_jobs(paths):
-        if job.rule in JOBS and JOBS[job.rule].engine is not None:
-            spent[JOBS[job.rule].stage] += job.seconds
+    for stage, _, seconds in engine_seconds(paths):
+        spent[stage] += seconds
     assert planned == pytest.approx(spent)
 
     generated = json.loads(paths.provenance.read_text())["costs"]["generated"]["all"]

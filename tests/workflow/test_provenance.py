@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -48,11 +49,15 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     vanilla, native = (generated[f"responses/{MODEL}/math500/{name}"]["responses"] for name in ("vanilla", "native"))
     assert (vanilla, native) == (32, 96), "a T1 that native shows is vanilla's, and generated once"
     assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96 + 5 * 32
-    assert told["costs"]["rules"]["backbone"]["seconds"] > 0
+    sealed = [each for each in recorded if each["rule"] == "seal_rollouts"]
+    assert [each["generated"] for each in sealed] == [len(rollouts)]
+    seconds = sum(each["seconds"] + each["generating_seconds"] for each in sealed)
+    assert told["costs"]["rules"]["seal_rollouts"] == {"outputs": 1, "seconds": round(seconds, 1)}
+    assert all(each["seconds"] > 0 for each in sealed) and told["costs"]["rules"]["backbone"]["seconds"] > 0
     assert list(told["devices"]) == ["cpu"]
 
 
-def test_hardware_is_that_of_the_shards_and_not_of_the_seal(
+def test_hardware_and_seconds_are_those_of_the_shards_and_not_of_the_seal(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = finished_run / "results" / "smoke"
@@ -63,12 +68,14 @@ def test_hardware_is_that_of_the_shards_and_not_of_the_seal(
     nodes = [{"processor": "of the first node"}, {"processor": "of the second"}]
     for number in range(3):
         monkeypatch.setattr(shards, "hardware", lambda node=nodes[number % 2]: node)
-        shards.write_marker(paths.work("rollouts", "m"), shards.Shard(number, 3), responses=1)
+        start = time.monotonic() - 2.5
+        shards.write_marker(paths.work("rollouts", "m"), shards.Shard(number, 3), start=start, generated=4)
     output.parent.mkdir()
     output.write_text("rows")
-    seal(paths, "seal_rollouts", output, generated_on=shards.generated_on(paths.work("rollouts", "m")))
-    hardware_of_run = provenance(load_run(folder), paths)["hardware"]
-    assert hardware_of_run == [{"outputs": 1, "machine": node} for node in nodes]
+    seal(paths, "seal_rollouts", output, **shards.generating_facts(paths.work("rollouts", "m")))
+    summary = provenance(load_run(folder), paths)
+    assert summary["hardware"] == [{"outputs": 1, "machine": node} for node in nodes]
+    assert summary["costs"]["rules"]["seal_rollouts"]["seconds"] == pytest.approx(7.5, abs=0.5)
 
 
 def test_the_command_leaves_a_finished_run_as_it_is(copied_run: Path) -> None:
@@ -77,22 +84,6 @@ def test_the_command_leaves_a_finished_run_as_it_is(copied_run: Path) -> None:
     run_in(copied_run, "stair", "provenance", "--run", "results/smoke")
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
-
-
-def test_attempts_that_were_resumed_are_costs(copied_run: Path) -> None:
-    """The seconds that the last attempt's progress file has of earlier ones."""
-    folder = copied_run / "results" / "smoke"
-    words = ("stair", "provenance", "--run", "results/smoke")
-    rules = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
-    progress = folder / f"work/progress/evaluation.{MODEL}.math500.native.0.json"
-    told = json.loads(progress.read_text())
-    assert (told["earlier_attempts"], told["earlier_seconds"]) == (0, 0.0)
-    progress.write_text(json.dumps(told | {"earlier_attempts": 2, "earlier_seconds": 1000.0}))
-    run_in(copied_run, *words)
-    now = json.loads((folder / "provenance.json").read_text())["costs"]["rules"]
-    cost = rules["evaluation_shard"]
-    expected = {"earlier_attempts": 2, "earlier_seconds": 1000.0, "seconds": pytest.approx(cost["seconds"] + 1000.0)}
-    assert now == rules | {"evaluation_shard": cost | expected}
 
 
 def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:
@@ -113,5 +104,5 @@ def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damag
     run_in(copied_run, "stair", "table", "--run", "results/smoke", "--table", "continuous_summary")
     now = json.loads(path.read_text())
     assert now["sealed"] > before["sealed"]
-    own = {"sealed": "", "sha256": ""}  # the time, and the checksum of all the rest
+    own = {"sealed": "", "seconds": 0.0, "sha256": ""}  # the times, and the checksum of all the rest
     assert now | own == sound | own

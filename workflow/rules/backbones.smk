@@ -9,8 +9,6 @@ rule backbone:
         [paths.backbone("{model}") / name for name in BACKBONE_OUTPUTS],
     log:
         paths.log("backbone", "{model}"),
-    benchmark:
-        paths.timing("backbone", "{model}")
     priority: 3  # most jobs wait for it
     params:
         settings=settings_of("backbone"),

@@ -6,8 +6,6 @@ rule check:
         paths.checks,
     log:
         paths.log("checks", "all"),
-    benchmark:
-        paths.timing("check")
     params:
         settings=settings_of("check"),
     shell:

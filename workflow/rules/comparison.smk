@@ -7,8 +7,6 @@ rule comparison:
         paths.comparison(".md"),
     log:
         paths.log("comparison", "all"),
-    benchmark:
-        paths.timing("comparison")
     params:
         settings=settings_of("comparison"),
     shell:
@@ -23,8 +21,6 @@ rule claims:
         paths.claims(".md"),
     log:
         paths.log("claims", "all"),
-    benchmark:
-        paths.timing("claims")
     params:
         settings=settings_of("claims"),
     shell:

@@ -18,10 +18,6 @@ rule controls_shard:
         marker("controls", "{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("controls", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"),
-    benchmark:
-        paths.timing(
-            "controls_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
-        )
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
     resources:
@@ -44,8 +40,6 @@ rule seal_controls:
         paths.shared_t1.responses("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("controls", "{model}", "{benchmark}", "{condition}-seal"),
-    benchmark:
-        paths.timing("seal_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
     params:

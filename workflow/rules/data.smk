@@ -9,8 +9,6 @@ rule raw:
         paths.raw("{name}", ".{suffix}"),
     log:
         paths.log("raw", "{name}-{suffix}"),
-    benchmark:
-        paths.timing("raw", "{name}-{suffix}")
     wildcard_constraints:
         suffix="parquet|jsonl|csv",
     params:
@@ -26,8 +24,6 @@ rule benchmark:
         paths.benchmark("{benchmark}"),
     log:
         paths.log("data", "benchmark-{benchmark}"),
-    benchmark:
-        paths.timing("benchmark", "{benchmark}")
     params:
         settings=settings_of("benchmark"),
     shell:
@@ -43,8 +39,6 @@ rule training_pool:
         cleaning=paths.cleaning("{model}"),
     log:
         paths.log("data", "training-{model}"),
-    benchmark:
-        paths.timing("training_pool", "{model}")
     params:
         settings=settings_of("training_pool"),
     shell:
@@ -63,8 +57,6 @@ rule data_report:
         paths.near_duplicates,
     log:
         paths.log("data", "report"),
-    benchmark:
-        paths.timing("data_report")
     params:
         settings=settings_of("data_report"),
     shell:

@@ -16,10 +16,6 @@ rule evaluation_shard:
         marker("evaluation", "{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("evaluation", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"),
-    benchmark:
-        paths.timing(
-            "evaluation_shard", "{model}", "{benchmark}", "{condition}-{shard}-of-{of}"
-        )
     resources:
         gpu=gpus("evaluation_shard"),
     params:
@@ -40,8 +36,6 @@ rule seal_evaluation:
         paths.responses("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("evaluation", "{model}", "{benchmark}", "{condition}-seal"),
-    benchmark:
-        paths.timing("seal_evaluation", "{model}", "{benchmark}", "{condition}")
     params:
         settings=settings_of("seal_evaluation"),
     shell:
@@ -55,8 +49,6 @@ rule response_card:
         paths.response_card("{model}"),
     log:
         paths.log("evaluation", "{model}", "card"),
-    benchmark:
-        paths.timing("response_card", "{model}")
     params:
         settings=settings_of("response_card"),
     shell:

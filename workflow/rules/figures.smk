@@ -11,8 +11,6 @@ rule figure:
         [paths.figure("{figure}", suffix) for suffix in FIGURE_SUFFIXES],
     log:
         paths.log("figures", "{figure}"),
-    benchmark:
-        paths.timing("figure", "{figure}")
     wildcard_constraints:
         figure=one_of(each.name for each in exhibits(cfg) if each.kind == "figure"),
     params:

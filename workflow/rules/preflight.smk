@@ -12,8 +12,6 @@ rule preflight_model:
         paths.preflight("{model}"),
     log:
         paths.log("preflight", "{model}"),
-    benchmark:
-        paths.timing("preflight_model", "{model}")
     priority: 3
     params:
         settings=settings_of("preflight_model"),
@@ -30,8 +28,6 @@ rule preflight_limits:
         paths.preflight_limits("{model}", "{prompts}"),
     log:
         paths.log("preflight", "{model}-{prompts}"),
-    benchmark:
-        paths.timing("preflight_limits", "{model}", "{prompts}")
     priority: 3
     params:
         settings=settings_of("preflight_limits"),

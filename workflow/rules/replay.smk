@@ -20,8 +20,6 @@ if cfg.replay is not None:
             histories=paths.replay_histories("{model}"),
         log:
             paths.log("replay", "{model}-design"),
-        benchmark:
-            paths.timing("replay_design", "{model}")
         params:
             settings=settings_of("replay_design"),
         shell:
@@ -40,8 +38,6 @@ if cfg.replay is not None:
             marker("replay", "{model}"),
         log:
             paths.log("replay", "{model}", "{shard}-of-{of}"),
-        benchmark:
-            paths.timing("replay_shard", "{model}", "{shard}-of-{of}")
         resources:
             gpu=gpus("replay_shard"),
         params:
@@ -62,8 +58,6 @@ if cfg.replay is not None:
             paths.replay_cells("{model}"),
         log:
             paths.log("replay", "{model}-seal"),
-        benchmark:
-            paths.timing("seal_replay", "{model}")
         params:
             settings=settings_of("seal_replay"),
         shell:
@@ -77,8 +71,6 @@ if cfg.replay is not None:
             paths.replay_statistics("{model}", "{part}"),
         log:
             paths.log("replay", "{model}-{part}"),
-        benchmark:
-            paths.timing("replay_statistics", "{model}", "{part}")
         params:
             settings=settings_of("replay_statistics"),
         shell:

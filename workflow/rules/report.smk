@@ -1,6 +1,5 @@
 # The run in one file: versions, hardware, seeds, revisions, costs, and every output with its checksum. And the run on one page: its
 # outcome first, then scope, cost, tables and figures.
-# Without `benchmark:`, because it lists every file of timings.
 rule provenance:
     input:
         inputs.results,
@@ -21,8 +20,6 @@ rule report:
         paths.report,
     log:
         paths.log("report", "all"),
-    benchmark:
-        paths.timing("report")
     params:
         settings=settings_of("report"),
     shell:

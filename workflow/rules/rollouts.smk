@@ -13,8 +13,6 @@ rule rollout_shard:
         marker("rollouts", "{model}"),
     log:
         paths.log("rollouts", "{model}", "shard-{shard}-of-{of}"),
-    benchmark:
-        paths.timing("rollout_shard", "{model}", "{shard}-of-{of}")
     priority: 2
     resources:
         gpu=gpus("rollout_shard"),
@@ -33,8 +31,6 @@ rule seal_rollouts:
         paths.rollouts("{model}"),
     log:
         paths.log("rollouts", "{model}", "seal"),
-    benchmark:
-        paths.timing("seal_rollouts", "{model}")
     params:
         settings=settings_of("seal_rollouts"),
     shell:
@@ -49,8 +45,6 @@ rule data_card:
         paths.data_card("{model}"),
     log:
         paths.log("rollouts", "{model}", "card"),
-    benchmark:
-        paths.timing("data_card", "{model}")
     params:
         settings=settings_of("data_card"),
     shell:

@@ -11,8 +11,6 @@ rule measure_runtime:
         paths.runtime("{model}"),
     log:
         paths.log("runtime", "{model}"),
-    benchmark:
-        paths.timing("measure_runtime", "{model}")
     resources:
         gpu=gpus("measure_runtime"),
     params:

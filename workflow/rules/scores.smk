@@ -12,8 +12,6 @@ rule score_condition:
         paths.scored("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("scores", "{model}", "{benchmark}", "{condition}"),
-    benchmark:
-        paths.timing("score_condition", "{model}", "{benchmark}", "{condition}")
     params:
         settings=settings_of("score_condition"),
     shell:
@@ -28,8 +26,6 @@ rule score_controls:
         paths.shared_t1.scored("{model}", "{benchmark}", "{condition}"),
     log:
         paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}"),
-    benchmark:
-        paths.timing("score_controls", "{model}", "{benchmark}", "{condition}")
     wildcard_constraints:
         condition=one_of(inputs.shared_t1.config.conditions),
     params:

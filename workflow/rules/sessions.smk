@@ -14,8 +14,6 @@ rule training_sessions:
         dropped=paths.dropped_records("{model}"),
     log:
         paths.log("sessions", "training-{model}"),
-    benchmark:
-        paths.timing("training_sessions", "{model}")
     params:
         settings=settings_of("training_sessions"),
     shell:
@@ -29,8 +27,6 @@ rule evaluation_sessions:
         paths.evaluation_sessions("{benchmark}"),
     log:
         paths.log("sessions", "evaluation-{benchmark}"),
-    benchmark:
-        paths.timing("evaluation_sessions", "{benchmark}")
     params:
         settings=settings_of("evaluation_sessions"),
     shell:

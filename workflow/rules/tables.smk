@@ -11,8 +11,6 @@ rule table:
         [paths.table("{table}", suffix) for suffix in TABLE_SUFFIXES],
     log:
         paths.log("tables", "{table}"),
-    benchmark:
-        paths.timing("table", "{table}")
     wildcard_constraints:
         table=one_of(each.name for each in exhibits(cfg) if each.kind == "table"),
     params:

@@ -21,8 +21,6 @@ rule train_controller:
         ],
     log:
         paths.log("training", "{model}", "{controller}"),
-    benchmark:
-        paths.timing("train_controller", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("stair", "bank_free"),
     priority: 2
@@ -41,8 +39,6 @@ use rule train_controller as train_lora with:
             paths.controller("{model}", "{controller}") / name
             for name in CONTROLLER_FILES["lora"]
         ],
-    benchmark:
-        paths.timing("train_lora", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("lora"),
     resources:
@@ -57,8 +53,6 @@ use rule train_controller as train_lora_stair with:
             paths.controller("{model}", "{controller}") / name
             for name in CONTROLLER_FILES["lora_stair"]
         ],
-    benchmark:
-        paths.timing("train_lora_stair", "{model}", "{controller}")
     wildcard_constraints:
         controller=controllers_of("lora_stair"),
     resources:

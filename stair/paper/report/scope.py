@@ -17,8 +17,10 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
     """The scope of a run that has its provenance.json."""
     facts = read_mapping(paths.provenance)
     rules, generated = facts["costs"]["rules"], facts["costs"]["generated"]["all"]
-    costs = sorted(((name, cost["jobs"], cost["seconds"]) for name, cost in rules.items()), key=lambda cost: -cost[2])
-    seconds, jobs = sum(cost[2] for cost in costs), sum(cost[1] for cost in costs)
+    costs = sorted(
+        ((name, cost["outputs"], cost["seconds"]) for name, cost in rules.items()), key=lambda cost: -cost[2]
+    )
+    seconds = sum(cost[2] for cost in costs)
     outputs = [output for output in facts["outputs"].values() if output is not None]
     copied = sum(COPIED_FROM in output for output in outputs)
     versions = facts["versions"][0]["versions"] if facts["versions"] else {}
@@ -31,7 +33,7 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "devices": [f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()],
         "versions": [f"{name} {version}" for name, version in versions.items()],
         "sealed": " to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
-        "jobs": f"{duration(seconds)} in {jobs:,} jobs, each with the attempts that it resumed",
+        "jobs": f"{duration(seconds)}; attempts that were cut short are not counted",
         "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         "rules": costs,
         "copied": f"{copied} of {len(outputs)} outputs were copied from an archive or another run." if copied else "",

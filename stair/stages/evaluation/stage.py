@@ -12,9 +12,8 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
-from stair.records.manifest import GENERATED_ON
 from stair.records.schemas import RESPONSES
-from stair.records.shards import Shard, generated_on
+from stair.records.shards import Shard, generating_facts
 from stair.records.tables import write_table
 from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import report_entries
@@ -64,7 +63,7 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
         "model_revision": study.backbone.revision,
         "responses": count,
         "missing": gaps,
-        GENERATED_ON: generated_on(study.work),
+        **generating_facts(study.work),
         POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
     }
     lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,11 +12,11 @@ from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
 from stair.models.model_folder import read_architecture
 from stair.records.files import bytes_text
-from stair.records.manifest import GENERATED_ON, MEASURED, name_in_run
+from stair.records.manifest import MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.shards import SEAL_AGAIN, Shard, generated_on, remove_markers, write_marker
+from stair.records.shards import SEAL_AGAIN, Shard, generating_facts, remove_markers, write_marker
 from stair.records.tables import rows_as, write_table
 from stair.stages.replay.design.crossed import Batch, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows
@@ -103,6 +104,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
     Raises:
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
     """
+    start = time.monotonic()
     study = ReplayStudy(config, paths, model, generating=True)
     share = Shard(shard, of)
     mine = share.share(list(study.design.batches()))
@@ -118,7 +120,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
     if open_work:
         study.require_space(missing_batches, progress.job)
         _measure(study, open_work, progress)
-    write_marker(study.work_folder, share, batches=total)
+    write_marker(study.work_folder, share, start=start, generated=len(missing_batches), batches=total)
 
 
 def _measure(study: ReplayStudy, open_work: list[_Work], progress: Progress) -> None:
@@ -160,7 +162,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "cells": count,
         "states_bytes": size,
         MEASURED: measured,
-        GENERATED_ON: generated_on(study.work_folder),
+        **generating_facts(study.work_folder),
     }
 
 

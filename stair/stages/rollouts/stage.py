@@ -14,10 +14,9 @@ from stair.config.paths import RunPaths
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.records.files import matching, read_mapping, write_json
-from stair.records.manifest import GENERATED_ON
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
-from stair.records.shards import Shard, generated_on
+from stair.records.shards import Shard, generating_facts
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
 from stair.sessions.chain import Missing
@@ -126,7 +125,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "model_revision": backbone.revision,
         "responses": count,
         "missing": gaps,
-        GENERATED_ON: generated_on(paths.work("rollouts", model)),
+        **generating_facts(paths.work("rollouts", model)),
         "batch_invariant": dict(batch_invariant),
         "servers": _servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
