@@ -14,7 +14,7 @@ from stair.records.manifest import Origin, manifest_path, with_checksum, write_m
 
 def seal(paths: RunPaths, rule: str, *outputs: Path, **facts: Any) -> Path:
     """Writes the manifest that the command of a rule writes, with the stage's facts, but without inputs and settings."""
-    return write_manifest(paths.folder, outputs, rule=rule, wildcards={}, origin=Origin.now({}, {}), **facts)
+    return write_manifest(paths.folder, outputs, rule=rule, wildcards={}, origin=Origin.now({}, {}, "0" * 64), **facts)
 
 
 def reseal(file: Path) -> None:

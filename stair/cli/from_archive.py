@@ -2,122 +2,94 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from stair.cli.reproduce import reproduce
-from stair.config.paths import RunPaths, anchored, project_root
-from stair.config.resolve import RESOLVED, ConfigError, dump, read_yaml, resolve
-from stair.pipeline.archive import ARCHIVED, COMPARED, MADE_AGAIN
-from stair.pipeline.job_list import list_jobs
-from stair.pipeline.restore import Archive, Outcome
-from stair.records.archive_files import opened
+from stair.cli.warm import warm_process
+from stair.config.model import Config
+from stair.config.paths import FROM_ARCHIVE, RunPaths, anchored, project_root
+from stair.config.resolve import ConfigError, dump, load_run, resolve
+from stair.pipeline.archive import SHOWN, unpacked
+from stair.pipeline.inputs import stages_of
+from stair.pipeline.job_list import config_words
+from stair.pipeline.jobs import PLACES, STAGES
+from stair.pipeline.verify import Receipts, faults
 from stair.records.files import write_text_if_changed
-from stair.records.manifest import Manifest, manifest_files, read_manifest
+from stair.records.keys import file_digest
+from stair.records.manifest import changed_settings
+
+_TARGETS = ("tables", "figures", "comparison", "claims", "report")
 
 
 def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
-    """Copies an archive's outputs into a new run, makes everything that follows from them, and compares the results.
+    """Unpacks an archive as a new run, makes everything that it shows again, and compares the results.
 
     Raises:
-        ValueError: the archive cannot be read, is another run's or lacks an input; or the run's folder is not empty.
-        SystemExit: 1 where an output was rejected or a file differs.
+        ValueError: the archive cannot be read, is damaged, or is another run's; or the run's folder is not empty.
+        SystemExit: 1 where a file differs; Snakemake's code where it fails.
     """
     root = project_root()
-    # The results' folder has room for a run.
-    results = anchored(resolve(root, {} if run is None else {"run": run}).results)
-    with opened(archive, results) as folder:
-        archived = _run_of(folder, archive)
-        name = run or archived
-        config = resolve(root, {"run": name})
+    results = anchored(resolve(root, {} if run is None else {"run": run}).results)  # its disk has room for a run
+    with unpacked(archive, results) as folder:
+        archived = load_run(folder)
+        overrides = {"run": run or archived.run}
+        config = resolve(root, overrides)
         paths = RunPaths.of(config)
-        if archived != config.run:
-            raise ConfigError(f"{archive} is an archive of the run '{archived}', not of '{config.run}'")
+        if archived.run != config.run:
+            raise ConfigError(f"{archive} is an archive of the run '{archived.run}', not of '{config.run}'")
         if paths.folder.is_dir() and any(paths.folder.iterdir()):
-            raise ValueError(
-                f"{paths.folder} is not empty; move it away, or copy single outputs: stair restore {archive} --run {paths.folder}"
-            )
-        content = Archive(config, paths, folder)
-        outcomes = content.outcomes()
-        _refuse_rejected(outcomes, archive, paths, name)
-        content.copy(outcomes, archive.name)
-        write_text_if_changed(paths.resolved, dump(config))
-        print(f"{sum(each.restorable for each in outcomes)} outputs of {archive} restored in {paths.folder}")
-        before = _compared(content.manifests)
-    others = [job for job in list_jobs(root, {"run": name}) if job.rule not in MADE_AGAIN]
-    if others:
-        files = [
-            file for job in others if job.rule in ARCHIVED for file in job.outputs if not (paths.folder / file).exists()
-        ]
-        raise ValueError(
-            f"{archive} lacks {[*files, *others[0].outputs][0]}; to generate it: make reproduce RUN={name}"
+            raise ValueError(f"{paths.folder} is not empty; move it away")
+        _check(config, archive, folder, archived)
+        paths.folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.rename(paths.folder)
+    write_text_if_changed(paths.resolved, dump(config))
+    before = _digests(paths)
+    for name in before:
+        (paths.folder / name).unlink()
+    paths.report.unlink(missing_ok=True)
+    targets = [target for target in _TARGETS if target in stages_of(config)]
+    command = [str(Path(sys.executable).with_name("snakemake")), "--snakefile", str(root / "Snakefile")]
+    command += ["--cores", cores] if cores is not None else []
+    command += ["--allowed-rules", *dict.fromkeys((*targets, *(rule for each in targets for rule in STAGES[each])))]
+    command += ["--config", *config_words(overrides), "--", *targets]
+    environment = os.environ | {FROM_ARCHIVE: "1"}
+    with warm_process(environment):
+        if code := subprocess.run(command, env=environment, check=False).returncode:
+            raise SystemExit(code)
+    _compare(before, _digests(paths), paths.folder)
+
+
+def _check(config: Config, archive: Path, folder: Path, archived: Config) -> None:
+    """Refuses an archive of other settings, or with a damaged file."""
+    if changes := changed_settings(*(each.model_dump(mode="json", exclude=PLACES) for each in (archived, config))):
+        raise ConfigError(
+            f"{archive} was made under other settings: {changes[0]}; check out the version of the project that made it, or "
+            "name the overlay with --run"
         )
-    reproduce(name, go=True, target="all", cores=cores, settings=[])
-    report(compare(before, _compared(map(read_manifest, manifest_files(paths.folder)))), paths.folder)
+    for fault in faults(config, Receipts(folder)):
+        raise ValueError(f"{archive}: {fault.file} is {fault.state}: {fault.reason}; copy the archive again")
 
 
-def _refuse_rejected(outcomes: list[Outcome], archive: Path, paths: RunPaths, name: str) -> None:
-    """Prints the rejected outputs by their reasons, with the remedies; exits with 1 if there are any."""
-    rejected: dict[str, list[str]] = {}
-    faulty = [each for each in outcomes if each.reason and not each.by_input]
-    for outcome in faulty or outcomes:
-        if outcome.reason:
-            rejected.setdefault(outcome.reason, []).append(outcome.name)
-    if not rejected:
-        return
-    for reason, names in rejected.items():
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        print(f"not restored: {names[0]}{more}: {reason}", file=sys.stderr)
-    print(
-        "to use them, check out the version of the project that made the archive, or fetch a damaged archive again; to compute "
-        f"them instead: stair config --run {name} --write, stair restore {archive} --run {paths.folder}, then "
-        f"stair reproduce --run {name}",
-        file=sys.stderr,
-    )
-    raise SystemExit(1)
-
-
-def _run_of(folder: Path, archive: Path) -> str:
-    try:
-        name = read_yaml(folder / RESOLVED, dumped=True).get("run")
-    except ConfigError as error:
-        raise ValueError(f"{archive} is damaged: {error}") from None
-    if not isinstance(name, str):
-        raise ValueError(f"{archive}: {RESOLVED} does not name its run; make it with: make archive RUN=name")
-    return name
-
-
-def _compared(manifests: Iterable[Manifest]) -> dict[str, str]:
+def _digests(paths: RunPaths) -> dict[str, str]:
     """The files of tables, figures, comparison and claims, with their digests."""
-    return {name: digest for each in manifests if each.rule in COMPARED for name, digest in each.files.items()}
+    makers = Receipts(paths.folder).made.items()
+    return {name: file_digest(paths.folder / name) for name, maker in makers if maker.rule in SHOWN}
 
 
-class Comparison(NamedTuple):
-    """The compared files of a run beside those of its archive."""
-
-    equal: list[str]
-    different: list[str]
-    absent: list[str]
-    """Not in the archive."""
-
-
-def compare(archived: Mapping[str, str], made: Mapping[str, str]) -> Comparison:
-    equal = [name for name, digest in made.items() if archived.get(name) == digest]
-    different = [name for name, digest in made.items() if archived.get(name, digest) != digest]
-    return Comparison(equal, different, [name for name in made if name not in archived])
-
-
-def report(comparison: Comparison, folder: Path) -> None:
-    """Prints the result of a comparison. Raises SystemExit with 1 if a file differs."""
-    equal, different, absent = comparison
-    total = len(equal) + len(different)
-    print(f"{len(equal)} of {total} files of tables, figures and comparison are those of the archive")
-    if absent:
-        more = f" and {len(absent) - 3} more" if len(absent) > 3 else ""
-        print(f"not in the archive, so not compared: {', '.join(sorted(absent)[:3])}{more}", file=sys.stderr)
+def _compare(archived: dict[str, str], made: dict[str, str], folder: Path) -> None:
+    """Prints the result of the comparison. Raises SystemExit with 1 if a file differs."""
+    different = sorted(name for name in archived.keys() & made.keys() if archived[name] != made[name])
+    absent = sorted(archived.keys() ^ made.keys())
+    equal = len(archived.keys() & made.keys()) - len(different)
+    print(f"{equal} of {equal + len(different)} files of tables, figures and comparison are those of the archive")
     for name in different:
         print(f"differs from the archive's: {folder / name}", file=sys.stderr)
+    for name in absent:
+        print(
+            f"not compared, because it is {'new' if name in made else 'not made any more'}: {folder / name}",
+            file=sys.stderr,
+        )
     if different:
         raise SystemExit(1)

@@ -22,7 +22,7 @@ from stair.cli.options import RunOption
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.jobs import JOBS, gpus_of, imported, names_of
+from stair.pipeline.jobs import JOBS, code_of, gpus_of, imported, names_of
 
 commands = typer.Typer()
 
@@ -77,7 +77,8 @@ def run_job(
     if row.folder:
         outputs = [outputs[0].parent]
     # Before the work, because files can change meanwhile.
-    origin = Origin.now(checked_digests(config, paths, inputs), row.settings(config, **names))
+    settings = row.settings(config, **names)
+    origin = Origin.now(checked_digests(config, paths, inputs), settings, code_of(rule, settings))
     # A worker of one training, whose first process has copied or holds the GPUs.
     worker = row.stage == "training" and int(os.environ.get("WORLD_SIZE", "1")) > 1
     if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, origin)):

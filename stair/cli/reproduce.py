@@ -19,9 +19,8 @@ from stair.config.paths import RunPaths, project_root
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_inputs, check_start
-from stair.pipeline.job_list import config_words, list_jobs, setting_options
+from stair.pipeline.job_list import config_words, setting_options
 from stair.pipeline.jobs import STAGES
-from stair.pipeline.restore import made_first
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
 from stair.records.files import remove_unfinished
 from stair.records.gpus import visible_gpus
@@ -101,10 +100,8 @@ def reproduce(
     if target == "all":  # meanwhile, for the main table
         threading.Thread(target=import_module, args=("stair.paper.make",), daemon=True).start()
     # Last, because --config takes any number of values.
-    program, tail = ["snakemake", "--snakefile", str(root / "Snakefile")], ["--config", *config_words(overrides)]
-    if paths.archive.is_file() and (first := made_first(list_jobs(root, overrides, targets=(goal,)), paths.folder)):
-        _snakemake([*program, *first, *options, *tail])
-    _snakemake([*program, goal, *options, *tail])
+    tail = [*options, "--config", *config_words(overrides)]
+    _snakemake(["snakemake", "--snakefile", str(root / "Snakefile"), goal, *tail])
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
@@ -122,11 +119,19 @@ def _target(target: str, paths: RunPaths) -> str:
 
 
 def _check_finished(config: Config, paths: RunPaths) -> None:
-    """Refuses outputs that differ from their manifests where Snakemake, which compares times, sees no difference."""
-    from stair.pipeline.verify import check_finished
+    """Names damaged and stale outputs, for which Snakemake, which compares times, sees no reason; and other code.
 
-    if faults := check_finished(config, paths):
-        raise ConfigError("an output is not that of this run: " + "; ".join(faults))
+    Raises ConfigError if there are any. A missing file that Snakemake has not made is needed by nothing.
+    """
+    from stair.pipeline.verify import Receipts, code_note, faults, remedy
+
+    receipts = Receipts(paths.folder)
+    if found := [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]:
+        first = "; ".join(f"{fault.file} is {fault.state}: {fault.reason}" for fault in found[:3])
+        more = f"; and {len(found) - 3} more (stair verify --run {paths.folder})" if len(found) > 3 else ""
+        raise ConfigError(f"{first}{more}; to make them again: {remedy(config, paths, found, ran=True)}")
+    if note := code_note(config, paths, receipts):
+        print(f"note: {note}")
 
 
 def _explain(config: Config, plan: str, start: str) -> None:

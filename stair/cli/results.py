@@ -87,19 +87,18 @@ def export(
     For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
     from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
     """
-    from stair.pipeline.export import export as write
-    from stair.pipeline.verify import verify
-    from stair.records.archive_files import pack
+    from stair.pipeline.archive import export as write
+    from stair.pipeline.archive import pack
+    from stair.pipeline.verify import Receipts, faults, remedy
     from stair.records.files import bytes_text, scratch_folder
 
     settings, paths = open_run(run)
     out = out or paths.folder.parent / f"{settings.run}.tar.gz"
-    if unsound := [output for output in verify(settings, paths).outputs if output.state != "ok"]:
-        name, state, reason = unsound[0].name, unsound[0].state, unsound[0].reasons[0]
-        more = f", and {len(unsound) - 1} more outputs are not ok" if len(unsound) > 1 else ""
+    if found := list(faults(settings, Receipts(paths.folder), measured=False)):
+        more = f", and {len(found) - 1} more faults" if len(found) > 1 else ""
         print(
-            f"warning: {name} is {state} ({reason}){more}; `stair from-archive` may reject them. First run: "
-            f"{paths.start_command()}",
+            f"warning: {found[0].file} is {found[0].state} ({found[0].reason}){more}; `stair from-archive` rejects them. First "
+            f"run: {remedy(settings, paths, found)}",
             file=sys.stderr,
         )
     if not out.name.endswith(".tar.gz"):

@@ -1,4 +1,4 @@
-"""Commands about a run's files: downloads, verification, lineage and archives."""
+"""Commands about a run's files: downloads, verification, origins and archives."""
 
 from __future__ import annotations
 
@@ -17,32 +17,40 @@ commands = typer.Typer()
 def verify(
     run: RunOption,
     json_: Annotated[
-        bool, typer.Option("--json", help="For programs: one JSON object for each output, one a line.")
+        bool, typer.Option("--json", help="For programs: one JSON object for each fault, one a line.")
     ] = False,
 ) -> None:
-    """Check that every output is complete and agrees with its checksum, its inputs and the present configuration.
+    """Check that every output agrees with its checksum, its inputs and the present configuration.
 
-    A dry run of Snakemake lists the stale jobs. Changes nothing. Exits with 1 if an output is missing, damaged or stale.
+    Reads all outputs and their manifests, and changes nothing. Exits with 1 if an output is missing, damaged or stale.
+    `stair status` lists the jobs that are still to run.
     """
     import json
-    from collections import Counter
+    from collections import Counter, defaultdict
 
-    from stair.pipeline.verify import verify as check
+    from stair.pipeline.verify import Receipts, code_note, faults, remedy, version_notes
 
-    verification = check(*open_run(run))
-    outputs = [output for output in verification.outputs if not output.left_out]
-    states = Counter(output.state for output in outputs)
+    config, paths = open_run(run)
+    receipts = Receipts(paths.folder)
+    found = list(faults(config, receipts))
     if json_:
-        for output in outputs:
-            entry = {"file": output.name, "state": output.state, "reasons": output.reasons, "notes": output.notes}
-            print(json.dumps(entry, ensure_ascii=False))
+        for fault in found:
+            print(json.dumps({"file": fault.file, "state": fault.state, "reason": fault.reason}, ensure_ascii=False))
     else:
-        for line in verification.lines():
-            print(line)
-        for note, count in Counter(note for output in outputs for note in output.notes).items():
-            print(f"note on {count} output{'s' if count > 1 else ''}: {note}")
-        print(", ".join(f"{states[state]} {state}" for state in ("ok", "missing", "damaged", "stale")))
-    if states.keys() - {"ok"}:
+        causes = defaultdict[tuple[str, str], list[str]](list)
+        for fault in found:
+            causes[fault.state, fault.reason].append(fault.file)
+        for (state, reason), files in causes.items():
+            more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+            print(f"{state}: {', '.join(files[:3])}{more}: {reason}")
+        if found:
+            print(f"to make them again: {remedy(config, paths, found)}")
+        for note in (*version_notes(receipts), *filter(None, [code_note(config, paths, receipts)])):
+            print(f"note: {note}")
+        states = Counter({fault.file: fault.state for fault in found}.values())
+        sound = len(receipts.made.keys() - {fault.file for fault in found})
+        print(", ".join([f"{sound} files ok", *(f"{states[each]} {each}" for each in ("missing", "damaged", "stale"))]))
+    if found:
         raise SystemExit(1)
 
 
@@ -54,42 +62,15 @@ def why(
         typer.Option("--run", help="The run's folder (default: the one that contains the file).", metavar="FOLDER"),
     ] = None,
 ) -> None:
-    """Print a file's lineage: data, weights, settings, code, versions. Shows the changes that would make it stale."""
+    """Print what a file was made from: data, weights, settings, code, versions. Names what would make it stale."""
     from stair.config.resolve import RESOLVED, run_around
-    from stair.pipeline.lineage import lineage_lines, output_of
-    from stair.pipeline.verify import Verification
+    from stair.pipeline.verify import Receipts, origin_lines
 
     folder = run or run_around(file)
     if folder is None:
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
-    verification = Verification(*open_run(folder))
-    verification.follow()
-    print("\n".join(lineage_lines(verification, output_of(verification, file))))
-
-
-@commands.command()
-def restore(
-    archive: Annotated[
-        Path, typer.Argument(help="A folder with the layout of a run, or a .tar.gz of one, with manifests.")
-    ],
-    run: RunOption,
-) -> None:
-    """Copy controllers, responses and other outputs of a published archive into a run, instead of computing them.
-
-    Copies undamaged outputs with the run's settings and inputs into place. Exits with 1 if an output was rejected.
-    """
-    from stair.pipeline.restore import restore as copy
-
-    outcomes = copy(*open_run(run), archive)
-    for outcome in outcomes:
-        if outcome.reason:
-            print(f"not restored: {outcome.name}: {outcome.reason}")
-        else:
-            print("; ".join([f"{'restored' if outcome.restorable else 'kept'}: {outcome.name}", *outcome.notes]))
-    rejected = sum(bool(outcome.reason) for outcome in outcomes)
-    print(f"{sum(outcome.restorable for outcome in outcomes)} restored, {rejected} not restored")
-    if rejected:
-        raise SystemExit(1)
+    config, paths = open_run(folder)
+    print("\n".join(origin_lines(config, Receipts(paths.folder), file)))
 
 
 @commands.command()
@@ -102,8 +83,8 @@ def from_archive(
 ) -> None:
     """Make every table and figure of an archived run again, without a model, a GPU or the network.
 
-    Copies the archive's outputs into a new folder results/RUN and runs the rest of the workflow. Compares tables, figures,
-    comparison and claims with the archive's, byte for byte. Exits with 1 if an output is rejected or a file differs.
+    Unpacks the archive as the new folder results/RUN, and makes tables, figures, comparison, claims and report again. Compares
+    all but the report with the archive's, byte for byte. Exits with 1 if a file differs.
     """
     from stair.cli.from_archive import from_archive as start
 

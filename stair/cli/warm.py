@@ -182,7 +182,7 @@ def _serve(path: str, parent: int) -> None:
 
     from stair.cli.context import set_threads
     from stair.cli.environment import prepare_environment, print_every_sign
-    from stair.pipeline.jobs import JOBS
+    from stair.pipeline.jobs import JOBS, code_of
 
     _end_with(parent)
     prepare_environment()
@@ -206,6 +206,8 @@ def _serve(path: str, parent: int) -> None:
     gc.disable()
     for module in dict.fromkeys((*MODULES, *(row.run.partition(":")[0] for row in JOBS.values()))):
         importlib.import_module(module)
+    for rule in JOBS:  # the fingerprints of the imported code: the forks run it, whatever changes on the disk meanwhile
+        code_of(rule, {})
     gc.enable()
     gc.freeze()  # a collection in a job would copy the memory that all jobs share
     server.serve_forever()

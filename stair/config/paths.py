@@ -21,6 +21,9 @@ START = "STAIR_START"
 RUN = "STAIR_RUN"
 """Environment: the run's folder, for its jobs on a cluster."""
 
+FROM_ARCHIVE = "STAIR_FROM_ARCHIVE"
+"""Environment: set where only what an archive shows is made, so that models and data need not exist."""
+
 
 def anchored(path: str | Path) -> Path:
     """A path of the configuration. A relative one starts in the folder in which the run was started."""
@@ -156,6 +159,11 @@ class RunPaths:
     def weights(self, model: str, controller: str) -> Path:
         return self.controller(model, controller) / "controller.safetensors"
 
+    def published(self, config: Config, model: str, controller: str) -> Path | None:
+        """The folder of a published controller that the run takes in place of training one (`controllers.X.path`)."""
+        path = config.controllers[controller].path
+        return None if path is None else _local(path.replace("{model}", model))
+
     def controller_files(self, config: Config, model: str, controller: str) -> list[Path]:
         """Every file of a trained controller but its manifest: what its kind has."""
         return [self.controller(model, controller) / name for name in config.controllers[controller].files]
@@ -225,11 +233,6 @@ class RunPaths:
 
     def figure(self, name: str, suffix: str = ".png") -> Path:
         return self.folder / "figures" / f"{name}{suffix}"
-
-    @property
-    def archive(self) -> Path:
-        """What an unpacked archive says of the outputs that it does not contain."""
-        return self.folder / "archive.json"
 
     def reused(self, config: Config) -> dict[str, RunPaths]:
         """The runs of `reuse`, whose finished work is used, by their names in the configuration."""

@@ -78,6 +78,7 @@ class Controller(Strict):
     models: Keys | None = None
     layers: Layers | None = None
     smoothing: float = Field(1e-6, ge=1e-12, lt=1)
+    path: Text | None = None
     seed: Text
     optimizer: Optimizer | None = None
     adapter: Adapter | None = None

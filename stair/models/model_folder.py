@@ -12,7 +12,7 @@ from stair.records.files import matching, read_mapping, write_json
 from stair.records.keys import digest_of, file_digest
 
 _SUFFIXES = (".json", ".safetensors", ".jinja", ".txt", ".model")
-_IGNORED = ("manifest.json", "fetched.json")
+_IGNORED = (".manifest.json", "fetched.json")
 
 
 def read_architecture(folder: Path) -> Architecture:
@@ -51,7 +51,7 @@ def revision_files(folder: Path) -> list[Path]:
     return [
         path
         for path in matching(folder, "*")
-        if path.suffix in _SUFFIXES and path.name not in _IGNORED and path.is_file()
+        if path.suffix in _SUFFIXES and not path.name.endswith(_IGNORED) and path.is_file()
     ]
 
 

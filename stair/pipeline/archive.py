@@ -1,69 +1,130 @@
-"""What an archive of a run is.
-
-It is laid out as the run's folder, with the outputs that tables and figures are made from. Its `archive.json` names the run and
-contains the manifests of all other outputs. Snakemake's records cover both, so an unpacked archive is up to date.
-"""
+"""The archive of a run: a folder laid out as the run's, with the outputs that tables and figures are made from."""
 
 from __future__ import annotations
 
+import gzip
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
+
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.setting_places import Settings
+from stair.config.resolve import RESOLVED
+from stair.paper.withheld_text import write_publishable
 from stair.pipeline.job_inputs import has_job
-from stair.pipeline.jobs import STAGES, settings_of
-from stair.records.files import read_mapping
-from stair.records.manifest import Manifest, manifest_of, name_in_run
+from stair.pipeline.jobs import STAGES
+from stair.pipeline.verify import Receipts
+from stair.records.files import replacing, scratch_folder, write_json
+from stair.records.keys import file_digest
+from stair.records.manifest import Manifest, name_in_run, with_checksum
 
-COMPARED = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
-MADE_AGAIN = (*COMPARED, "provenance", "report")
-"""The rules that `stair from-archive` runs. It compares the outputs of the first ones with the archive's."""
+SHOWN = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
+"""The rules whose outputs `stair from-archive` makes again and compares."""
 
 ARCHIVED = (
-    "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"],
-    "replay_design", "replay_statistics", "measure_runtime", "check", *MADE_AGAIN,
+    "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"], "replay_design",
+    "replay_statistics", "measure_runtime", "check", *SHOWN, "provenance", "report",
 )  # fmt: skip
-"""The rules whose outputs an archive contains. Preflight is not one: a run that generates must check its own models."""
-
-RECORDS = Path(".snakemake", "metadata")
+"""The rules whose outputs an archive contains; of the training pools their counts alone."""
 
 
-def left_out_manifests(folder: Path) -> list[Manifest]:
-    """The manifests of outputs that an unpacked archive leaves out and that do not exist yet.
+def export(config: Config, paths: RunPaths, out: Path) -> int:
+    """Writes a run's archive as a folder, whole or not at all; returns the number of scored rows.
 
     Raises:
-        ValueError: one of them, or their list, is damaged.
+        ValueError: the folder is not empty, or nothing has been scored.
     """
-    file = RunPaths(folder).archive
-    if not file.is_file():
-        return []
-    try:
-        listed = read_mapping(file)["left_out"].items()
-        manifests = [manifest_of(folder / name, content) for name, content in listed]
-    except (ValueError, KeyError, AttributeError):
-        raise ValueError(f"{file} is damaged: its manifests of left-out outputs; unpack the archive again") from None
-    return [manifest for manifest in manifests if not manifest.path.is_file()]
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty; name a new folder")
+    manifests = list(_archived(config, paths))
+    if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
+        raise ValueError(f"{paths.folder} has no scored rows; first run: {paths.start_command('--target', 'scores')}")
+    pools = {name_in_run(paths.training_pool(model), paths.folder) for model in config.models}
+    withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
+    count, rewritten = 0, dict[str, str]()
+    with scratch_folder(out) as folder:
+        for name in (RESOLVED, *(name for each in manifests for name in each.files if name not in pools)):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(paths.folder / name, folder / name)
+        for manifest in manifests:
+            for name in manifest.files if manifest.rule in STAGES["scores"] else ():
+                if manifest.wildcards["benchmark"] in withheld:
+                    write_publishable(paths.folder / name, folder / name, withheld)
+                    rewritten[name] = file_digest(folder / name)
+                count += pq.read_metadata(folder / name).num_rows
+        for manifest in manifests:
+            files = {name: digest for name, digest in manifest.files.items() if name not in pools}
+            target = folder / name_in_run(manifest.path, paths.folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_json(target, _rewritten(manifest, files, rewritten))
+        folder.rename(out)
+    return count
 
 
-def left_out_contents(folder: Path) -> dict[str, dict[str, Any]]:
-    """The contents of the manifests of left-out outputs by their names, as `archive.json` has them."""
-    return {name_in_run(manifest.path, folder): manifest.content for manifest in left_out_manifests(folder)}
+def _archived(config: Config, paths: RunPaths) -> Iterator[Manifest]:
+    """The manifests of the run's complete outputs that an archive contains."""
+    for manifest in Receipts(paths.folder).manifests:
+        complete = all((paths.folder / name).is_file() for name in manifest.files)
+        if complete and manifest.rule in ARCHIVED and has_job(config, manifest.rule, manifest.wildcards):
+            yield manifest
 
 
-def left_out_files(folder: Path) -> dict[str, Manifest]:
-    """The absent files of outputs that an unpacked archive leaves out, each with its manifest."""
-    return {
-        name: manifest
-        for manifest in left_out_manifests(folder)
-        for name in manifest.files
-        if not (folder / name).is_file()
+def _rewritten(manifest: Manifest, files: Mapping[str, str], rewritten: Mapping[str, str]) -> dict[str, Any]:
+    """The content of a manifest with the digests of rows without text."""
+    parts = {
+        part: {name: rewritten.get(name, digest) for name, digest in digests.items()}
+        for part, digests in (("files", files), ("inputs", manifest.inputs))
     }
+    withheld = {"text_withheld": True} if rewritten.keys() & files.keys() else {}
+    return with_checksum(manifest.content | parts | withheld)
 
 
-def settings_now(config: Config, manifest: Manifest) -> Settings | None:
-    """The present settings of a manifest's job; None without such a job."""
-    if not has_job(config, manifest.rule, manifest.wildcards):
-        return None
-    return settings_of(config, manifest.rule, manifest.wildcards)
+# ---------------------------------------------------------------- one file
+
+
+def pack(folder: Path, archive: Path, top: str) -> None:
+    """Writes a .tar.gz of a folder's files below `top`: sorted, without times, owners and permissions of this machine."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    # The header of gzip has a time and a name of its own.
+    with (
+        replacing(archive) as partial,
+        open(partial, "wb") as sink,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=sink, mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as packed,
+    ):
+        for path in files:
+            member = tarfile.TarInfo(f"{top}/{path.relative_to(folder).as_posix()}")
+            member.size, member.mode = path.stat().st_size, 0o644
+            with open(path, "rb") as source:
+                packed.addfile(member, source)
+
+
+@contextmanager
+def unpacked(archive: Path, beside: Path) -> Iterator[Path]:
+    """A copy of an archive in a folder of its own beside a path, which the caller may rename.
+
+    Raises:
+        ValueError: the archive does not exist, is damaged, contains a link or path outside itself, or is no run's.
+    """
+    with scratch_folder(beside / "archive") as folder:
+        try:
+            if archive.is_dir():
+                shutil.copytree(archive, folder / archive.name)
+            else:
+                with tarfile.open(archive, "r:gz") as packed:
+                    packed.extractall(folder, filter="data")
+        except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error) as error:
+            raise ValueError(f"{archive} cannot be unpacked ({' '.join(str(error).split())}); copy it again") from error
+        for candidate in (folder, *sorted(path for path in folder.iterdir() if path.is_dir())):
+            if (candidate / RESOLVED).is_file():
+                yield candidate
+                return
+        raise ValueError(
+            f"{archive} is not laid out as a run's folder: it has no {RESOLVED}; make it with: make archive"
+        )

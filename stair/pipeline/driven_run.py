@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import signal
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,14 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
-from snakemake.persistence import MetadataRecord
 
 from stair.config.model import Config
-from stair.config.paths import RUN, START, RunPaths
+from stair.config.paths import FROM_ARCHIVE, RUN, START, RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve
-from stair.pipeline.driver import is_driven, record_driver
+from stair.pipeline.driver import record_driver
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
-from stair.pipeline.outputs import snakemake_records
 from stair.records.files import write_text_if_changed
 
 
@@ -90,25 +86,6 @@ def _show_files(run: Path, folder: Path) -> None:
             (folder / ".snakemake" / name).symlink_to(records)
 
 
-def _remove_damaged_records(folder: Path, *, dry: bool) -> None:
-    """Removes Snakemake's records that would end it. The manifests of their outputs remain, and are compared at the end.
-
-    Raises:
-        SettingsError: in a dry run, which changes nothing.
-    """
-    for record, name in snakemake_records(folder):
-        try:
-            MetadataRecord.model_validate(json.loads(record.read_bytes()))
-        except ValueError as error:
-            if dry and isinstance(error, json.JSONDecodeError):
-                continue  # Snakemake ignores it
-            damage = f"Snakemake's record of {name}, which is damaged ({type(error).__name__})"
-            if dry:
-                raise SettingsError(f"{record} is {damage}; delete it, or start the run") from None
-            record.unlink(missing_ok=True)
-            print(f"stair: removed {damage}", file=sys.stderr)
-
-
 def open_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
@@ -128,11 +105,9 @@ def open_run(workflow: Any) -> DrivenRun:
         else:
             config = resolve(root, overrides)
             paths = RunPaths.of(config)
-            if not workflow.output_settings.dryrun:
+            if not (workflow.output_settings.dryrun or FROM_ARCHIVE in os.environ):
                 check_inputs(config, paths)
             os.environ[RUN] = str(paths.folder.absolute())
-            if not is_driven(paths):
-                _remove_damaged_records(paths.folder, dry=workflow.output_settings.dryrun)
     except ConfigError as error:
         raise SettingsError(str(error)) from None
     return DrivenRun(config, paths, workflow=workflow, overrides=overrides)

@@ -64,6 +64,17 @@ def input_faults(config: Config, paths: RunPaths) -> Iterator[str]:
     if config.training_pool.path is not None:
         file, columns = paths.dataset_file(config, "training_pool"), pool_columns(config.training_pool)
         yield from _said("training_pool.path: ", check_columns, file, columns)
+    for key in config.controllers:
+        for model in config.trained(key):
+            if (folder := paths.published(config, model, key)) is not None:
+                yield from _published(config, key, folder)
+
+
+def _published(config: Config, controller: str, folder: Path) -> Iterator[str]:
+    for name in (*config.controllers[controller].files, "folder.manifest.json"):
+        if not (folder / name).is_file():
+            yield f"controllers.{controller}.path: {folder} lacks {name}; copy the whole folder of the published controller"
+            return
 
 
 def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
@@ -75,7 +86,8 @@ def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
         for controller in config.controllers:
             for model in config.trained(controller):
                 known = known_architecture(paths.model_folder(config, model), model)
-                if known is not None and not paths.controller(model, controller).exists():
+                trained = paths.controller(model, controller).exists() or config.controllers[controller].path
+                if known is not None and not trained:
                     hybrid = len(known.full_attention_layers) < known.layers
                     yield from _said(
                         "", lambda model=model, hybrid=hybrid: check_recurrence(config, model, hybrid=hybrid)

@@ -6,7 +6,7 @@ that returns groups by name is used with `unpack`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,8 @@ from stair.paper.exhibits import (
     named,
     reported_values,
 )
-from stair.pipeline.archive import left_out_files
 from stair.pipeline.jobs import STAGES
+from stair.records.manifest import manifest_path
 
 
 class RuleInputs:
@@ -40,14 +40,6 @@ class RuleInputs:
     @cached_property
     def shared_t1(self) -> RuleInputs:
         return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
-
-    @cached_property
-    def _left_out(self) -> Collection[str]:
-        return left_out_files(self.paths.folder)
-
-    def _lacks(self, file: Path) -> bool:
-        """Whether the run is an unpacked archive that leaves a file out."""
-        return file.relative_to(self.paths.folder).as_posix() in self._left_out
 
     # ------------------------------------------------------------ models and data sets
 
@@ -89,6 +81,21 @@ class RuleInputs:
         first = self.config.conditions[wildcards.condition].first_turn
         return [self.paths.responses(wildcards.model, wildcards.benchmark, first)] if first else []
 
+    def training(self, wildcards: Any) -> Groups:
+        """What a controller is trained on, or a published one (the key `path`)."""
+        paths, model = self.paths, wildcards.model
+        preflight = [paths.preflight(model)]
+        if (folder := paths.published(self.config, model, wildcards.controller)) is not None:
+            names = (*self.config.controllers[wildcards.controller].files, manifest_path(folder).name)
+            return {"published": [input_name(folder / name) for name in names], "preflight": preflight}
+        return {
+            "pool": [paths.training_pool(model)],
+            "rollouts": [paths.rollouts(model)],
+            "training": [paths.training_sessions(model)],
+            "validation": [paths.validation_sessions(model)],
+            "preflight": preflight,
+        }
+
     def controller(self, wildcards: Any) -> list[Path]:
         """The weights of a condition's controller; none where it has none."""
         controller = self.config.conditions[wildcards.condition].controller
@@ -129,16 +136,15 @@ class RuleInputs:
     # ------------------------------------------------------------ checks, tables and figures
 
     def check(self, wildcards: Any) -> Groups:
-        """Everything that the protocol's checks read. Training data that an archive leaves out was checked before."""
+        """Everything that the protocol's checks read."""
         config, paths = self.config, self.paths
-        trained = [model for model in config.models if not self._lacks(paths.rollouts(model))]
         study = self.shared_t1
         return {
             "benchmarks": [paths.benchmark(key) for key in config.benchmarks],
-            "pool": [paths.training_pool(model) for model in trained],
-            "rollouts": [paths.rollouts(model) for model in trained],
-            "training": [paths.training_sessions(model) for model in trained],
-            "validation": [paths.validation_sessions(model) for model in trained],
+            "pool": [paths.training_pool(model) for model in config.models],
+            "rollouts": [paths.rollouts(model) for model in config.models],
+            "training": [paths.training_sessions(model) for model in config.models],
+            "validation": [paths.validation_sessions(model) for model in config.models],
             "sessions": [paths.evaluation_sessions(key) for key in config.benchmarks],
             "responses": [paths.responses(*place) for place in evaluated(config)],
             "shared_t1": [study.paths.responses(*place) for place in evaluated(study.config)],
@@ -200,11 +206,10 @@ class RuleInputs:
     def target(self, stage: str) -> list[Path]:
         """The files of a target; those of `all` are the files of every stage.
 
-        If an intermediate output is deleted, it is made again, and then its dependents. Files that an unpacked archive leaves out
-        are made only where another job needs them.
+        If an intermediate output is deleted, it is made again, and then its dependents.
         """
         stages = stages_of(self.config) if stage == "all" else [stage]
-        return [file for each in stages for file in self.stage_files(each) if not self._lacks(file)]
+        return [file for each in stages for file in self.stage_files(each)]
 
     def stage_files(self, stage: str) -> list[Path]:
         files: dict[str, Any] = {
@@ -245,7 +250,7 @@ class RuleInputs:
         tables = [paths.benchmark(key) for key in config.benchmarks]
         pools = [file for model in config.models for file in (paths.training_pool(model), paths.cleaning(model))]
         report = [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
-        return [*tables, *pools, *([] if any(map(self._lacks, (*tables, *pools))) else report)]
+        return [*tables, *pools, *report]
 
     def _preflight(self) -> list[Path]:
         return [
@@ -264,8 +269,7 @@ class RuleInputs:
 
     def _rollouts(self) -> list[Path]:
         models, paths = self.config.models, self.paths
-        cards = [paths.data_card(model) for model in models if not self._lacks(paths.rollouts(model))]
-        return [*(paths.rollouts(model) for model in models), *cards]
+        return [file(model) for model in models for file in (paths.rollouts, paths.data_card)]
 
     def _sessions(self) -> list[Path]:
         models, paths = self.config.models, self.paths
@@ -284,8 +288,7 @@ class RuleInputs:
         cards = [
             self.paths.response_card(model)
             for model in self.config.models
-            if (own := [file for place, file in answers.items() if place.model == model])
-            and not any(map(self._lacks, own))
+            if any(place.model == model for place in answers)
         ]
         return [*answers.values(), *cards]
 

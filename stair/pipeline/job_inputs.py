@@ -15,10 +15,8 @@ from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import JOBS, STAGES, settings_of
 from stair.records.keys import file_digest
 from stair.records.manifest import (
-    SUFFIX,
     Manifest,
     changed_settings,
-    is_manifest,
     is_outside,
     manifest_files,
     manifest_path,
@@ -129,6 +127,8 @@ def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> d
 
 
 class Manifests:
+    """The makers of a run's files."""
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -136,9 +136,7 @@ class Manifests:
         """How a file with this SHA-256 differs from its manifest, as a clause; empty if it does not, or has none."""
         try:
             manifest = self._of(file)
-        except OSError as error:
-            return f"has a manifest that cannot be read ({error.strerror})"
-        except ValueError:
+        except (OSError, ValueError):
             return "has a manifest that cannot be read"
         same = manifest is None or manifest.files.get(name_in_run(file, self._folder)) == digest
         return "" if same else "does not match its sealed checksum"
@@ -148,8 +146,8 @@ class Manifests:
         name = name_in_run(file, self._folder)
         if is_outside(name):  # a manifest beside it has other names
             return None
-        for path in (manifest_path(file), file.parent / SUFFIX):
-            if is_manifest(path, self._folder) and path.is_file():
+        for path in (manifest_path(file), manifest_path(file.parent)):
+            if path.is_file():
                 return read_manifest(path)
         return self._by_name.get(name)
 

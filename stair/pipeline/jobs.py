@@ -15,7 +15,6 @@ from stair.config.model import Config
 from stair.config.setting_places import Settings
 from stair.records.keys import digest_of
 from stair.records.manifest import CODE, CONFIGURATION, source_digest
-from stair.stages.checks import settings as checks
 from stair.stages.data import settings as data
 from stair.stages.evaluation import settings as evaluation
 from stair.stages.preflight import settings as preflight
@@ -37,7 +36,7 @@ class Job(NamedTuple):
     """The settings that its outputs depend on, from the configuration and `names`: a changed one runs the job again."""
     names: tuple[str, ...] = ()
     """The wildcards that decide its outputs. Those of a shard, and of a file's suffix, are none."""
-    engine: Callable[..., EngineName] | None = None
+    engine: Callable[..., EngineName | None] | None = None
     """The engine that it computes with, from the configuration and `names`; None: it needs no GPU."""
     progress: str = ""
     """The name of its progress file, if it reports how far it is. A shard's folder below `work` is this without the shard."""
@@ -71,6 +70,18 @@ def shown(config: Config, **_: str) -> Settings:
     return {CONFIGURATION: digest_of(content), CODE: source_digest("stair", "answer_grader")}
 
 
+SHARED_CODE = tuple(
+    f"stair.{room}" for room in ("core", "config", "records", "models", "method", "engines", "sessions")
+)
+"""The code that stages share. `statistics` is not part of it: no response and no weight follows from a statistic."""
+
+
+def code_of(rule: str, settings: Settings) -> str:
+    """The fingerprint of the code that a job runs: the one in its settings, else that of its stage and of the shared rooms."""
+    stage = JOBS[rule].run.partition(":")[0].rpartition(".")[0]
+    return str(settings[CODE]) if CODE in settings else source_digest(*SHARED_CODE, stage)
+
+
 def _rollouts_engine(config: Config, model: str) -> EngineName:
     return config.rollout_engine(model)
 
@@ -83,13 +94,17 @@ def _transformers(config: Config, **_: str) -> EngineName:
     return "transformers"
 
 
+def _training_engine(config: Config, model: str, controller: str) -> EngineName | None:
+    return None if config.controllers[controller].path is not None else "transformers"
+
+
 _PLACE = ("model", "benchmark", "condition")
 _TRAINING = Job(
     "training",
     "stair.stages.training.stage:train",
     training.training,
     ("model", "controller"),
-    _transformers,
+    _training_engine,
     "training/{model}/{controller}",
     folder=True,
     reusable=True,
@@ -103,7 +118,7 @@ JOBS: dict[str, Job] = {
     "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",)),
     "benchmark": Job("data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",)),
     "training_pool": Job("data", "stair.stages.data.stage:training_pool", data.training_pool, ("model",)),
-    "data_report": Job("data", "stair.stages.data.report:write_report", data.data_report),
+    "data_report": Job("data", "stair.stages.data.report:write_report", shown),
     "preflight_model": Job("preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",)),
     "preflight_limits": Job("preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts")),
     "rollout_shard": Job(
@@ -158,7 +173,7 @@ JOBS: dict[str, Job] = {
     "measure_runtime": Job(
         "runtime", "stair.stages.runtime.stage:run", runtime.runtime, ("model",), _transformers, "runtime/{model}"
     ),
-    "check": Job("check", "stair.stages.checks.stage:run", checks.checks),
+    "check": Job("check", "stair.stages.checks.stage:run", shown),
     "table": Job("tables", "stair.paper.make:write_table", shown, ("table",)),
     "figure": Job("figures", "stair.paper.make:write_figure", shown, ("figure",)),
     "comparison": Job("comparison", "stair.paper.comparison.stage:run", shown),
@@ -192,7 +207,8 @@ def gpus_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> int:
     if job.engine is None:
         return 0
     workers = config.training.workers if job.stage == "training" else 1
-    return workers * config.gpus_for(job.engine(config, **names_of(rule, wildcards)))
+    engine = job.engine(config, **names_of(rule, wildcards))
+    return 0 if engine is None else workers * config.gpus_for(engine)
 
 
 def job_name(rule: str, wildcards: Mapping[str, str]) -> str:

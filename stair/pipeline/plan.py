@@ -151,7 +151,8 @@ class Planner:
         config, listed = self._config, list[Work]()
         if not config.only_measures:
             listed += map(self._rollouts, config.models)
-        trained = [(model, key) for key in config.controllers for model in config.trained(key)]
+        own = [key for key, item in config.controllers.items() if item.path is None]  # a published one is copied
+        trained = [(model, key) for key in own for model in config.trained(key)]
         listed += [self._training(model, key) for model, key in trained]
         for study, stage in ((config, "evaluation"), (config.shared_t1(), "controls")):
             places = [(*pair, key) for key in study.conditions for pair in study.evaluated(key)]

@@ -16,13 +16,13 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.outputs import read_outputs
+from stair.pipeline.verify import Receipts
 from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.manifest import COPIED_FROM, GENERATED_ON, Manifest
 from stair.records.progress import duration
 
-_OWN = ("provenance.json", "report.html")
+_OWN = {"provenance.json", "report.html"}
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
 
 _GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
@@ -42,8 +42,11 @@ def write_provenance(config: Config, paths: RunPaths) -> None:
 
 
 def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
-    """The content of `provenance.json`, from the outputs' manifests. An output without a sound one is null. Times are UTC."""
-    outputs = {output.name: output.manifest for output in read_outputs(paths.folder) if output.name not in _OWN}
+    """The content of `provenance.json`, from the outputs' manifests. An output with a damaged one is null. Times are UTC."""
+    receipts = Receipts(paths.folder)
+    outputs: dict[str, Manifest | None] = {fault.remove: None for fault in receipts.unreadable}
+    outputs |= {receipts.name(each): each for each in receipts.manifests}
+    outputs = {name: outputs[name] for name in sorted(outputs.keys() - _OWN)}
     manifests = [manifest for manifest in outputs.values() if manifest is not None]
     times = [manifest.content["sealed"] for manifest in manifests]
     generated, devices = _generated(config, paths, [each for each in manifests if each.rule in _GENERATING])

@@ -10,7 +10,8 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import replacing, write_json
-from stair.records.manifest import COPIED_FROM, Origin, differences, manifest_path, read_manifest, with_checksum
+from stair.records.keys import file_digest
+from stair.records.manifest import COPIED_FROM, Origin, changed_settings, manifest_path, read_manifest, with_checksum
 
 
 def copy_from_runs(
@@ -26,7 +27,8 @@ def copy_from_runs(
         with suppress(OSError, ValueError):
             manifest = read_manifest(manifest_path(other.folder / outputs[0].relative_to(paths.folder)))
             same_job = (manifest.rule, manifest.wildcards, manifest.inputs) == (rule, dict(wildcards), origin.inputs)
-            if same_job and not differences(manifest, other.folder, settings=origin.settings, inputs=False):
+            sound = all(file_digest(other.folder / file) == digest for file, digest in manifest.files.items())
+            if same_job and sound and not changed_settings(manifest.settings, origin.settings):
                 for file in manifest.files:
                     # A copy and no link: an output must be newer than its inputs, and the other run's file must keep its time.
                     with replacing(paths.folder / file) as partial:

@@ -1,207 +1,248 @@
-"""Checks of a run's outputs: whole, complete, and made from the present inputs and settings.
+"""What lies in a run's folder, compared with the manifests there: faults, other code, and the origin of a file.
 
-Manifests show damage and changed values. Snakemake's list of jobs shows missing outputs, and those that it would make again.
+Nothing is made, repaired or asked of Snakemake. A file that no manifest names is not compared, and a deleted file whose manifest
+is kept is missing.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, project_root
-from stair.pipeline.archive import settings_now
-from stair.pipeline.job_list import ListedJob, list_jobs
-from stair.pipeline.outputs import Output, is_output, read_outputs
+from stair.config.paths import RunPaths
+from stair.pipeline.job_inputs import has_job
+from stair.pipeline.jobs import JOBS, STAGES, code_of, settings_of
+from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
+    CONFIGURATION,
+    COPIED_FROM,
+    MEASURED,
     SUFFIX,
-    Difference,
-    Digests,
-    Kind,
     Manifest,
-    differences,
+    changed_settings,
+    manifest_files,
+    name_in_run,
+    owner_of,
     package_versions,
-    source_digest,
+    read_manifest,
 )
 
-_NAMED = 3
+_NAMED, _SETTINGS = 3, 8
 
 
-def verify(config: Config, paths: RunPaths) -> Verification:
-    """Checks a run against the present configuration and Snakemake's list of jobs. Changes nothing.
+class Fault(NamedTuple):
+    file: str
+    """Its name in the run. For a stale output, the first file of its job."""
+    state: Literal["missing", "damaged", "stale"]
+    reason: str
+    remove: str = ""
+    """What must be deleted, because Snakemake does not see the fault."""
+
+
+class Receipts:
+    """The manifests of a run, and a fault for each that cannot be read.
 
     Raises:
-        ConfigError: the configuration cannot be used, or Snakemake cannot list the jobs.
+        OSError: a folder of the run cannot be read.
     """
-    with ThreadPoolExecutor(1) as pool:
-        jobs = pool.submit(list_jobs, project_root(), {"run": str(paths.folder)})
-        verification = Verification(config, paths)
-        verification.follow(jobs.result())
-    return verification
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifests: list[Manifest] = []
+        self.unreadable: list[Fault] = []
+        for path in manifest_files(folder):
+            try:
+                self.manifests.append(read_manifest(path))
+            except (OSError, ValueError) as error:
+                reason, owner = f"cannot be read ({type(error).__name__})", name_in_run(owner_of(path), folder)
+                self.unreadable.append(Fault(name_in_run(path, folder), "damaged", reason, owner))
+        self.made = {name: each for each in self.manifests for name in each.files}
+        """The manifest of every output."""
+
+    def name(self, manifest: Manifest) -> str:
+        """The first file of a job, or the folder that holds all its files."""
+        return name_in_run(owner_of(manifest.path), self.folder)
 
 
-def check_finished(config: Config, paths: RunPaths) -> list[str]:
-    """The lines of `Verification.lines` for a run in which Snakemake has no job left. Runs no Snakemake."""
-    verification = Verification(config, paths)
-    verification.follow(())
-    return list(verification.lines())
+def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iterator[Fault]:
+    """The faults of a run's outputs under a configuration, each file read once.
+
+    Args:
+        measured: whether the measurements of the replay are read. They are many, and the jobs that use them check them.
+    """
+    yield from receipts.unreadable
+    digest = cache(lambda name: _digest(receipts.folder / name))
+    for manifest in receipts.manifests:
+        yield from _faults_of(config, receipts, manifest, digest, measured=measured)
 
 
-class Verification:
-    """The states of a run's outputs."""
+def _faults_of(
+    config: Config, receipts: Receipts, manifest: Manifest, digest: Callable[[str], str | None], *, measured: bool
+) -> Iterator[Fault]:
+    first = next(iter(manifest.files))
+    for name, sealed in manifest.files.items():
+        if (now := digest(name)) is None:
+            yield Fault(name, "missing", "does not exist")
+        elif now != sealed:
+            yield (
+                Fault(name, "damaged", "does not match its sealed checksum", name)
+                if now
+                else Fault(name, "damaged", "cannot be read")
+            )
+    if not has_job(config, manifest.rule, manifest.wildcards):
+        return  # the configuration no longer has it, and nothing makes it again
+    for name, read in manifest.inputs.items():
+        maker = receipts.made.get(name)
+        now = digest(name) if maker is None else maker.files[name]
+        if now not in (None, read):
+            yield Fault(first, "stale", f"its input {name} has changed")
+    for name, sealed in manifest.content.get(MEASURED, {}).items() if measured else ():
+        if digest(name) not in (None, sealed):
+            yield Fault(first, "stale", f"its measurement {name} has changed", first)
+    for change in changed_settings(manifest.settings, settings_of(config, manifest.rule, manifest.wildcards)):
+        yield Fault(first, "stale", change)
 
-    def __init__(self, config: Config, paths: RunPaths) -> None:
-        self.config, self.paths = config, paths
-        self._start = paths.start_command()
-        self._digests, self._source, self._versions = (
-            Digests(),
-            source_digest("stair", "answer_grader"),
-            package_versions(),
+
+def _digest(file: Path) -> str | None:
+    """The SHA-256 of a file; None if it does not exist, and empty if it cannot be read."""
+    try:
+        return file_digest(file)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""
+
+
+def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool = False) -> str:
+    """The command that makes faulty outputs again. `ran`: Snakemake has just run, and has seen none of the faults."""
+    removed = (fault.remove or (fault.file if ran else "") for fault in found if fault.state != "missing")
+    return _command(config, paths, dict.fromkeys(filter(None, removed)))
+
+
+def _command(config: Config, paths: RunPaths, removed: Iterable[str]) -> str:
+    words = [str(paths.folder / name) for name in removed]
+    start = paths.start_command()
+    return f"rm -r {shlex.join(words)} && {start}" if words else start
+
+
+# ---------------------------------------------------------------- other code
+
+
+def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
+    """One line on the outputs that other code has made, with the command that makes them again; empty without any.
+
+    Other code makes nothing stale: an edited comment must not cost a training.
+    """
+    others = [each for each in receipts.manifests if _other_code(config, each)]
+    if not others:
+        return ""
+    names = ", ".join(next(iter(each.files)) for each in others[:_NAMED])
+    more = ", ..." if len(others) > _NAMED else ""
+    # Snakemake makes an output again if its settings have the code. All others, and the work behind them, are deleted.
+    kept = {id(each) for each in others if CODE not in each.settings}
+    places = {place for each in others if id(each) in kept for place in _places(each)}
+    rest = {place for each in receipts.manifests if id(each) not in kept for place in _places(each)}
+    command = _command(config, paths, _folders(places, rest))
+    return (
+        f"{len(others)} outputs were made by other code than the present ({names}{more}); to make them again: {command}"
+    )
+
+
+def _other_code(config: Config, manifest: Manifest) -> bool:
+    if not has_job(config, manifest.rule, manifest.wildcards):
+        return False
+    now = code_of(manifest.rule, settings_of(config, manifest.rule, manifest.wildcards))
+    return bool(manifest.content.get("source") != now)
+
+
+def _places(manifest: Manifest) -> Iterator[str]:
+    """The files of an output, and the work folders from which they would be sealed again."""
+    yield from manifest.files
+    for rule in STAGES[JOBS[manifest.rule].stage]:
+        if JOBS[rule].is_shard and JOBS[rule].names == JOBS[manifest.rule].names:
+            yield str(Path("work", JOBS[rule].progress.format(**manifest.wildcards, shard="")))
+    if MEASURED in manifest.content:
+        yield from manifest.content[MEASURED]
+
+
+def _folders(names: set[str], others: set[str]) -> list[str]:
+    """Names, with a folder in place of all its files where none of the others is in it."""
+    used = {str(parent) for name in others for parent in Path(name).parents} | {"work", "."}
+    shortest = (
+        next((str(parent) for parent in reversed(Path(name).parents) if str(parent) not in used), name)
+        for name in names
+    )
+    return sorted(set(shortest))
+
+
+def version_notes(receipts: Receipts) -> Iterator[str]:
+    """A line for each package with another version than outputs were made with."""
+    installed = package_versions()
+    for package in sorted({name for each in receipts.manifests for name in each.content["versions"]}):
+        versions = [each.content["versions"].get(package) for each in receipts.manifests]
+        now = installed.get(package)
+        if others := [version for version in versions if version not in (None, now)]:
+            made = ", ".join(sorted(set(others)))
+            yield f"{len(others)} outputs were made with {package} {made}; installed is {now or 'none'}"
+
+
+# ---------------------------------------------------------------- the origin of a file
+
+
+def origin_lines(config: Config, receipts: Receipts, file: Path) -> Iterator[str]:
+    """What a file was made from, as indented lines, and what would make it stale. A second occurrence is a name alone.
+
+    Raises:
+        ValueError: no manifest names the file.
+    """
+    path = file.resolve()
+    name = name_in_run(owner_of(path) if path.name.endswith(SUFFIX) else path, receipts.folder.resolve())
+    known = receipts.made | {receipts.name(each): each for each in receipts.manifests}
+    if name not in known:
+        raise ValueError(
+            f"{file} is not an output of the run in {receipts.folder}; a manifest beside each output names its files"
         )
-        self.outputs = sorted(read_outputs(paths.folder), key=_sealed)
-        for output in self.outputs:
-            self._compare(output)
-        self.by_file = {name: output for output in self.outputs for name in output.files}
-        self._users: dict[str, list[Output]] = defaultdict(list)
+    digest = cache(lambda name: _digest(receipts.folder / name))
+    printed = set[str]()
 
-    def _compare(self, output: Output) -> None:
-        """Compares an output with its manifest, inputs and settings."""
-        manifest, found = output.manifest, output.differences
-        if manifest is not None:
-            settings, inputs = settings_now(self.config, manifest), not output.left_out
-            found = differences(manifest, self.paths.folder, settings=settings, inputs=inputs, digests=self._digests)
-            output.notes = list(self._notes(manifest))
-        if output.left_out:
-            found = [each for each in found if each.kind is not Kind.MISSING]
-        damaged, missing = ([each for each in found if each.kind is kind] for kind in (Kind.DAMAGED, Kind.MISSING))
-        output.differences = damaged or missing or found
-        output.state = "damaged" if damaged else "missing" if missing else "stale" if found else "ok"
-
-    def _notes(self, manifest: Manifest) -> Iterator[str]:
+    def lines(manifest: Manifest, indent: str) -> Iterator[str]:
+        name, inner, facts = receipts.name(manifest), indent + "  ", manifest.content
+        title = ", ".join([*manifest.files][:_NAMED]) if name in manifest.files else name
+        if name in printed:
+            yield f"{indent}{title} (above)"
+            return
+        printed.add(name)
+        yield f"{indent}{title}"
+        versions = "".join(f", {each} {facts['versions'].get(each)}" for each in ("torch", "transformers"))
+        yield f"{inner}made by {manifest.title} on {facts['sealed']}, code {str(facts.get('source'))[:12]}{versions}"
+        if COPIED_FROM in facts:
+            yield f"{inner}copied from {facts[COPIED_FROM]}"
+        for fault in _faults_of(config, receipts, manifest, digest, measured=False):
+            yield f"{inner}! {fault.file} is {fault.state}: {fault.reason}"
         if manifest.missing_note:
-            yield manifest.missing_note
-        if CODE not in manifest.settings and manifest.content.get("source") != self._source:
-            yield "the code of this generating stage has changed (reported only: nothing reruns)"
-        for name, was in manifest.content["versions"].items():
-            if (now := self._versions.get(name)) != was:
-                yield f"made with {name} {was}; installed is {now or 'none'}"
+            yield inner + manifest.missing_note
+        keys = sorted(manifest.settings.keys() - {CODE})
+        more = f" and {len(keys) - _SETTINGS} more" if len(keys) > _SETTINGS else ""
+        yield f"{inner}settings: {', '.join(keys[:_SETTINGS])}{more}"
+        makers = {
+            receipts.name(receipts.made[each]) if each in receipts.made else each: each for each in manifest.inputs
+        }
+        for title, each in makers.items():
+            if each in receipts.made:
+                yield from lines(receipts.made[each], inner)
+            else:
+                yield f"{inner}{title} (from outside this run, or without a manifest)"
 
-    def follow(self, jobs: Iterable[ListedJob] | None = None) -> None:
-        """Marks as stale everything that was made from unsound outputs. `jobs`: those that Snakemake would run."""
-        listed = [(job.reason, self._output_of(job)) for job in jobs or () if any(map(is_output, job.outputs))]
-        for output in self.outputs:
-            if jobs is not None and output.state == "missing" and not output.listed:
-                output.state, output.differences = "ok", []
-                output.notes.append("deleted; no job needs it now")
-        for output in self.outputs:
-            for name in output.inputs:
-                self._users[name].append(output)
-        self._mark_stale([output for output in self.outputs if output.state != "ok"])
-        for reason, output in listed:
-            if output.state == "ok":
-                text = f"Snakemake would run its job again ({reason})"
-                output.differences = [Difference(Kind.INPUT_CHANGED, output.name, text)]
-                self._mark_stale([output])
-        for output in self.outputs:
-            for each in output.differences:
-                source = self.by_file.get(each.what, output)
-                if (source is output or source.state == "ok") and each.text not in output.own_reasons:
-                    output.own_reasons.append(each.text)
-            sources = {self.by_file[name]: name for name in output.inputs if name in self.by_file}
-            unsound = [f"its input {name} is {one.state}" for one, name in sources.items() if one.state != "ok"]
-            output.reasons = [*output.own_reasons, *unsound]
-
-    def _output_of(self, job: ListedJob) -> Output:
-        """The output of a job that Snakemake would run."""
-        names = tuple(filter(is_output, job.outputs))
-        places = [place for name in names for place in (name, os.path.dirname(name))]
-        output = next((self.by_file[place] for place in places if place in self.by_file), None)
-        if output is None:
-            output = Output(names[0], names, None, [])
-            self.outputs.append(output)
-            self.by_file |= dict.fromkeys(names, output)
-        output.listed, output.inputs = True, [*dict.fromkeys([*output.inputs, *job.inputs])]
-        absent = [name for name in names if not os.path.exists(self.paths.folder / name)]
-        if absent and output.state == "ok" and not output.left_out:
-            text = f"{absent[0]} does not exist"
-            output.state, output.differences = "missing", [Difference(Kind.MISSING, absent[0], text)]
-        return output
-
-    def _mark_stale(self, outputs: Sequence[Output]) -> None:
-        """Marks outputs, and those that are made from them, as stale if they were ok."""
-        for output in (*outputs, *self._made_from(outputs)):
-            output.state = "stale" if output.state == "ok" else output.state
-
-    def _made_from(self, outputs: Sequence[Output]) -> list[Output]:
-        """The outputs that are made from others, directly or through others; the nearest first."""
-        reached = dict.fromkeys(outputs)
-        waiting = list(outputs)
-        for output in waiting:  # it grows
-            users = dict.fromkeys(user for name in output.files for user in self._users[name])
-            waiting += [user for user in users if user not in reached]
-            reached |= users
-        return waiting[len(outputs) :]
-
-    def lines(self) -> Iterator[str]:
-        """A line for each damage and change, and one for missing outputs: how far it reaches, and the command that mends it."""
-        yield from self.broken_lines([output for output in self.outputs if output.state in ("damaged", "missing")])
-        changed = defaultdict[str, list[Output]](list)
-        for output in self.outputs:
-            if output.state == "stale":
-                for reason in output.own_reasons:
-                    changed[reason.removeprefix("its ")].append(output)
-        for reason, outputs in changed.items():
-            affected = [output for output in (*outputs, *self._made_from(outputs)) if not output.left_out]
-            if affected:
-                yield f"stale: {reason}; affected: {_names(affected)}; to update: {self._command(outputs)}"
-
-    def broken_lines(self, broken: Sequence[Output]) -> list[str]:
-        """The lines of damaged and missing outputs, with one command that mends all of them."""
-        causes = [([output], output.reasons[0]) for output in broken if output.state == "damaged"]
-        if missing := [output for output in broken if output.state == "missing"]:
-            causes.append((missing, missing[0].reasons[0] if len(missing) == 1 else _names(missing)))
-        lines = []
-        for outputs, text in causes:
-            users = self._made_from(outputs)
-            reach = f"; made from {'it' if len(outputs) == 1 else 'them'}: {_names(users)}" if users else ""
-            lines.append(f"{outputs[0].state}: {text}{reach}")
-        if len(lines) == 1:
-            return [f"{lines[0]}; to mend it: {self._command(broken)}"]
-        return [*lines, f"to mend all of this: {self._command(broken)}"] if lines else []
-
-    def _command(self, outputs: Iterable[Output]) -> str:
-        """The command that makes outputs again. It deletes a file of each for which Snakemake sees no reason."""
-        names: list[str] = []
-        for output in outputs:
-            if output.state == "damaged":
-                names += [each.what for each in output.differences]
-            elif output.state == "stale" and not output.listed and not output.left_out:
-                names.append(output.files[0])
-        files = [file for name in names if os.path.lexists(file := self.paths.folder / name)]
-        denied = [file for file in files if not os.access(file, os.R_OK)]
-        unsound = [file for file in files if file not in denied]
-        commands = [
-            f"{verb} {shlex.join(map(str, few))}" for verb, few in (("chmod u+rX", denied), ("rm", unsound)) if few
-        ]
-        if unsound or not denied or any(output.state == "missing" for output in outputs):
-            # A download that no job needs is made again only as a target.
-            fetched = [name for name in names if name.startswith("raw/") and not name.endswith(SUFFIX)]
-            commands += [f"{self._start} --target {shlex.quote(name)}" for name in fetched]
-            commands.append(self._start)
-        return " && ".join(commands)
-
-
-def _sealed(output: Output) -> str:
-    """When an output was made; empty without a manifest."""
-    return "" if output.manifest is None else str(output.manifest.content["sealed"])
-
-
-def _names(outputs: Sequence[Output]) -> str:
-    """The number of outputs, and the first of them by name."""
-    names = ", ".join(output.name for output in outputs[:_NAMED])
-    more = ", ..." if len(outputs) > _NAMED else ""
-    return f"{len(outputs)} output{'s' if len(outputs) > 1 else ''} ({names}{more})"
+    yield from lines(known[name], "")
+    settings = known[name].settings
+    keys = sorted(settings.keys() - {CODE, CONFIGURATION})
+    yield "It becomes stale if an input changes" + (f", or one of: {', '.join(keys)}" if keys else "")
+    if CONFIGURATION in settings:
+        yield "It becomes stale if any key of the configuration changes that is no place of files and no speed"
+    if CODE in settings:
+        yield "It becomes stale if its code changes"

@@ -1,7 +1,7 @@
-"""Manifests: what the outputs of a job were made from. Written once a job, and compared with the present.
+"""Manifests: receipts of what the outputs of a job were made from. Written once a job (`stair.pipeline.verify` reads them).
 
-A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `manifest.json` in an output folder. It
-has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
+A manifest is a JSON file beside the job's first output (`<file>.manifest.json`), or `folder.manifest.json` in an output folder.
+It has the rule with its wildcards, the SHA-256 of every output and input, the settings, the fingerprint of the code, versions,
 machine and time, facts of the stage, and a checksum of all this. Names are relative to the run's folder; a file outside the
 project has its absolute path.
 """
@@ -18,7 +18,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from fnmatch import fnmatch
 from functools import cache
 from importlib import metadata
@@ -29,14 +28,15 @@ from typing import Any, NamedTuple
 from stair.records.files import matching, read_mapping, write_json
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 
-SUFFIX = "manifest.json"
+SUFFIX = ".manifest.json"
+_FOLDER = f"folder{SUFFIX}"
 
 CODE, CONFIGURATION = "code", "configuration"
 """The settings with the digest of a job's code, and of the whole configuration; every other setting is a place in the
 configuration, or a version."""
 
 COPIED_FROM = "copied_from"
-"""The key that names the run or archive from which an output was copied."""
+"""The key that names the run from which an output was copied."""
 
 GENERATED_ON = "generated_on"
 """The key with the machines (`hardware`) of the shards whose work a seal wrote. The seal itself may have run elsewhere."""
@@ -52,10 +52,7 @@ _CHECKSUM = "sha256"
 """The key with the digest of all other keys."""
 
 _NOT_OUTPUTS = ("work", "logs", ".snakemake", "replay/*/states")
-"""Folders of a run without manifests, some with many files; relative to the run's folder."""
-
-_OUTPUT_FOLDERS = ("backbones/*", "controllers/*/*")
-"""Folders that are a job's output. A file `manifest.json` elsewhere is no manifest."""
+"""Folders of a run without manifests, some with many files."""
 
 _PACKAGES = (
     "stair", "torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "peft", "answer-grader", "mpmath",
@@ -115,34 +112,25 @@ def source_digest(*parts: str) -> str:
 
 def manifest_path(output: Path) -> Path:
     """The manifest of a job, by its first output or its output folder."""
-    return output / SUFFIX if output.is_dir() else output.with_name(f"{output.name}.{SUFFIX}")
+    return output / _FOLDER if output.is_dir() else output.with_name(output.name + SUFFIX)
 
 
 def owner_of(manifest: Path) -> Path:
     """The first output or the output folder of a job, by the path of its manifest."""
-    return manifest.parent if manifest.name == SUFFIX else manifest.with_name(manifest.name.removesuffix(f".{SUFFIX}"))
-
-
-def is_manifest(file: Path, folder: Path) -> bool:
-    """Whether a file of a run is a job's manifest, by its path."""
-    if file.name != SUFFIX:
-        return not file.name.startswith("._") and file.name.endswith(f".{SUFFIX}")
-    return any(Path(name_in_run(file.parent, folder)).match(pattern) for pattern in _OUTPUT_FOLDERS)
+    return manifest.parent if manifest.name == _FOLDER else manifest.with_name(manifest.name.removesuffix(SUFFIX))
 
 
 def manifest_files(folder: Path) -> Iterator[Path]:
-    """Every manifest of a run. A folder that may not be read counts as one whose manifest may not be read."""
-    denied: list[Path] = []
+    """Every manifest of a run; none of a run that does not exist. Raises OSError for a folder that cannot be read."""
 
-    def note(error: OSError) -> None:
-        if isinstance(error, PermissionError):
-            denied.append(Path(error.filename, SUFFIX))
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            raise error
 
-    for place, folders, files in os.walk(folder, onerror=note):
-        below = [(name, name_in_run(Path(place, name), folder)) for name in sorted(folders)]
-        folders[:] = [name for name, path in below if not any(fnmatch(path, pattern) for pattern in _NOT_OUTPUTS)]
-        yield from (path for name in sorted(files) if is_manifest(path := Path(place, name), folder))
-    yield from denied
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        names = {name: name_in_run(Path(place, name), folder) for name in sorted(folders)}
+        folders[:] = [name for name, path in names.items() if not any(fnmatch(path, each) for each in _NOT_OUTPUTS)]
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(SUFFIX) and not name.startswith("."))
 
 
 def name_in_run(file: Path, folder: Path) -> str:
@@ -163,12 +151,13 @@ class Origin(NamedTuple):
     settings: Mapping[str, Any]
     """The configuration that the outputs depend on, by place."""
     source: str
+    """The fingerprint of the code that the job runs."""
     versions: Mapping[str, str]
 
     @classmethod
-    def now(cls, inputs: Mapping[str, str], settings: Mapping[str, Any]) -> Origin:
-        """With the present code and versions. A job calls it when it starts, because files can change while it works."""
-        return cls(inputs, settings, source_digest("stair", "answer_grader"), package_versions())
+    def now(cls, inputs: Mapping[str, str], settings: Mapping[str, Any], source: str) -> Origin:
+        """With the present versions. A job calls it when it starts, because files can change while it works."""
+        return cls(inputs, settings, source, package_versions())
 
 
 def write_manifest(
@@ -209,7 +198,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    return [path for path in matching(folder, "**/*") if path.is_file() and path.name != SUFFIX]
+    return [path for path in matching(folder, "**/*") if path.is_file() and not path.name.endswith(SUFFIX)]
 
 
 @dataclass(frozen=True)
@@ -290,96 +279,27 @@ def missing_responses(output: Path) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------- comparison with the present
 
 
-class Kind(Enum):
-    """The kinds of differences between a manifest and the present."""
-
-    MISSING = "missing"
-    DAMAGED = "damaged"
-    INPUT_CHANGED = "input changed"
-    SETTINGS_CHANGED = "settings changed"
-    CODE_CHANGED = "code changed"
-
-
-@dataclass(frozen=True)
-class Difference:
-    kind: Kind
-    what: str
-    """The file, by its name in the run, or the setting's place."""
-    text: str
-    """A clause for people that names it."""
-
-
-class Digests:
-    def __init__(self) -> None:
-        self._digests: dict[Path, str | None] = {}
-
-    def of(self, file: Path) -> str | None:
-        """A file's digest; None for one that cannot be read."""
-        if file not in self._digests:
-            try:
-                self._digests[file] = file_digest(file)
-            except OSError:
-                self._digests[file] = None
-        return self._digests[file]
-
-
-def differences(
-    manifest: Manifest,
-    folder: Path,
-    *,
-    settings: Mapping[str, Any] | None = None,
-    inputs: bool = True,
-    digests: Digests | None = None,
-) -> list[Difference]:
-    """Compares a manifest with the present outputs, existing inputs, and settings.
-
-    A missing input is no difference: Snakemake decides whether it must be made.
-
-    Args:
-        settings: the rule's present settings; None: they are not compared.
-        inputs: whether inputs are compared.
-        digests: a cache, for several manifests with common files.
-    """
-    digests = digests or Digests()
-    found: list[Difference] = []
-    for name, digest in manifest.files.items():
-        if _is_absent(folder / name):
-            found.append(Difference(Kind.MISSING, name, f"{name} does not exist"))
-        elif (now := digests.of(folder / name)) is None:
-            found.append(Difference(Kind.DAMAGED, name, f"{name} cannot be read; check its permissions"))
-        elif now != digest:
-            found.append(Difference(Kind.DAMAGED, name, f"{name} does not match its sealed checksum"))
-    sources = manifest.inputs | manifest.content.get(MEASURED, {}) if inputs else {}
-    for name, digest in sources.items():
-        if not _is_absent(folder / name) and (now := digests.of(folder / name)) != digest:
-            change = "has changed" if now else "cannot be read; check its permissions"
-            found.append(Difference(Kind.INPUT_CHANGED, name, f"its input {name} {change}"))
-    return found if settings is None else found + changed_settings(manifest.settings, settings)
-
-
-def changed_settings(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[Difference]:
-    """The settings that differ, down to the value that does."""
+def changed_settings(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """A clause for each setting that differs, down to the value that does. Code is none of them."""
     return [
         change
-        for key in sorted(recorded.keys() | now.keys())
+        for key in sorted((recorded.keys() | now.keys()) - {CODE})
         for change in _changed(key, recorded.get(key), _as_recorded(now.get(key)))
     ]
 
 
-def _changed(key: str, was: Any, now: Any) -> list[Difference]:
+def _changed(key: str, was: Any, now: Any) -> list[str]:
     if was == now:
         return []
-    if key == CODE:
-        return [Difference(Kind.CODE_CHANGED, key, "the code that makes it has changed")]
     if key == CONFIGURATION:
-        return [Difference(Kind.SETTINGS_CHANGED, key, "the configuration has changed")]
+        return ["the configuration has changed"]
     if isinstance(was, dict) and isinstance(now, dict):
         return [
             change
             for name in sorted(was.keys() | now.keys())
             for change in _changed(f"{key}.{name}", was.get(name), now.get(name))
         ]
-    return [Difference(Kind.SETTINGS_CHANGED, key, f"{key} was {_short(was)}, is {_short(now)}")]
+    return [f"{key} was {_short(was)}, is {_short(now)}"]
 
 
 def _short(value: Any) -> str:
@@ -390,11 +310,3 @@ def _short(value: Any) -> str:
 def _as_recorded(value: Any) -> Any:
     """A value as JSON returns it: tuples are lists."""
     return json.loads(json.dumps(value))
-
-
-def _is_absent(file: Path) -> bool:
-    """Whether a file does not exist. A file without permissions exists; reading it fails."""
-    try:
-        return not file.is_file()
-    except OSError:
-        return False

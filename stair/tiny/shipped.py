@@ -15,6 +15,7 @@ from stair.config.model import Config
 from stair.config.paths import BACKBONE_FILES, RunPaths, require_folder
 from stair.models.model_folder import model_revision
 from stair.records.files import read_mapping, write_json, write_text_if_changed
+from stair.records.manifest import manifest_path
 from stair.records.text_tables import markdown_table
 from stair.tiny.settings import EMBEDDED_VERSION
 
@@ -67,7 +68,7 @@ def trained(config: Config, paths: RunPaths) -> list[Trained]:
                 name=settings.label.lower().replace(" ", "-"),
                 folder=folder,
                 digest=model_revision(folder, None),
-                manifest=read_mapping(folder / "manifest.json"),
+                manifest=read_mapping(manifest_path(folder)),
             )
         )
     if not backbones:

@@ -10,9 +10,9 @@ from stair.cli.job import run_job
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, load_run, resolve
-from stair.pipeline import job_inputs
-from stair.pipeline.archive import settings_now
+from stair.pipeline import job_inputs, jobs
 from stair.pipeline.jobs import JOBS
+from stair.pipeline.verify import Receipts, faults
 from stair.records import keys, manifest
 from stair.records.keys import file_digest
 from tests.listed import ROOT
@@ -39,12 +39,12 @@ def test_a_manifest_records_the_start_of_the_job(folder: Path, monkeypatch: pyte
         monkeypatch.setattr(module, "file_digest", counted)
     source, output = folder / "rows.csv", folder / "checks.csv"
     source.write_text("as read")
-    digest, code, versions = file_digest(source), manifest.source_digest("stair"), manifest.package_versions()
-    monkeypatch.setattr(manifest, "source_digest", lambda *parts: code)
+    digest, code, versions = file_digest(source), "0" * 64, manifest.package_versions()
+    monkeypatch.setattr(jobs, "source_digest", lambda *parts: code)
 
     def work(config: Config, paths: RunPaths) -> None:
         source.write_text("changed meanwhile")
-        monkeypatch.setattr(manifest, "source_digest", lambda *parts: "other")
+        monkeypatch.setattr(jobs, "source_digest", lambda *parts: "other")
         monkeypatch.setattr(manifest, "package_versions", lambda: {"torch": "0"})
         monkeypatch.setitem(JOBS, "check", JOBS["check"]._replace(settings=lambda config: {"other": 1}))
         output.write_text("holds")
@@ -61,15 +61,14 @@ def test_a_manifest_records_the_start_of_the_job(folder: Path, monkeypatch: pyte
 def test_an_error_of_a_settings_function_is_no_missing_job(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config, output = resolve(ROOT, {"run": "tiny"}), folder / "checks.csv"
     output.write_text("holds")
-    recorded = manifest.read_manifest(seal(RunPaths(folder), "check", output))
-    assert settings_now(config, recorded)
+    seal(RunPaths(folder), "check", output)
 
     def broken(config: object) -> None:
         raise TypeError("a fault of the code")
 
     monkeypatch.setitem(JOBS, "check", JOBS["check"]._replace(settings=broken))
     with pytest.raises(TypeError, match="a fault of the code"):
-        settings_now(config, recorded)
+        list(faults(config, Receipts(folder)))
 
 
 @pytest.mark.parametrize(
@@ -87,11 +86,11 @@ def test_an_error_of_a_settings_function_is_no_missing_job(folder: Path, monkeyp
         ("tiny", "table", {"table": "removed"}),
     ],
 )
-def test_a_job_that_the_run_does_not_have_has_no_settings(
+def test_an_output_of_a_job_that_the_run_does_not_have_is_not_stale(
     tmp_path: Path, run: str, rule: str, wildcards: dict[str, str]
 ) -> None:
     (tmp_path / "file").touch()
-    path = manifest.write_manifest(
-        tmp_path, [tmp_path / "file"], rule=rule, wildcards=wildcards, origin=manifest.Origin.now({}, {})
+    manifest.write_manifest(
+        tmp_path, [tmp_path / "file"], rule=rule, wildcards=wildcards, origin=manifest.Origin.now({}, {}, "0" * 64)
     )
-    assert settings_now(resolve(ROOT, {"run": run}), manifest.read_manifest(path)) is None
+    assert list(faults(resolve(ROOT, {"run": run}), Receipts(tmp_path))) == []

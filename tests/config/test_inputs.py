@@ -185,7 +185,9 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     config, weights = checked(), tmp_path / "one/backbones/m/model.safetensors"
     weights.parent.mkdir(parents=True)
     weights.write_bytes(b"weights")
-    write_manifest(tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, origin=Origin.now({}, {}))
+    write_manifest(
+        tmp_path / "one", [weights.parent], rule="backbone", wildcards={}, origin=Origin.now({}, {}, "0" * 64)
+    )
     checked_digests(config, RunPaths(tmp_path / "two"), [weights])
     checked_digests(config, RunPaths(tmp_path / "one"), [weights])
     weights.write_bytes(b"others")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from inspect import signature
 from pathlib import Path
@@ -13,7 +14,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.pipeline.inputs import RuleInputs, stages_of
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.jobs import JOBS, STAGES, imported
+from stair.pipeline.jobs import JOBS, SHARED_CODE, STAGES, imported
 from tests.listed import ROOT, listed
 
 RUNS = ("tiny", "paper", "smoke", "shapes")
@@ -151,3 +152,11 @@ def test_only_preflight_reads_the_weights(run: str) -> None:
     readers = {job.rule for job in listed(run) for file in job.inputs if Path(file).name == "model.safetensors"}
     assert readers <= {"preflight_model", "provenance"}
     assert ("preflight_model" in readers) == (run in ("tiny", "smoke"))
+
+
+def test_the_fingerprint_of_a_stage_has_every_folder_that_stages_share() -> None:
+    """All below the stages, except `statistics`: a change of a table's number marks no response."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = (each["layers"] for each in contracts if each["id"] == "layers")
+    below = layers[layers.index("stages") + 1 :]
+    assert set(SHARED_CODE) == {f"stair.{name}" for name in below if name != "statistics"}

@@ -18,10 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.outputs import Output
-from stair.pipeline.verify import Verification
+from stair.pipeline.verify import Fault, Receipts, faults
 from stair.records.manifest import MEASURED, SUFFIX, manifest_files, read_manifest
 from tests.faults.conftest import COMMAND
 from tests.workflow.conftest import RESULTS, contents, environment, run_in
@@ -30,7 +28,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.xdist_group("damaged")]
 
 _RUN = Path("results/smoke")
 _SAMPLE = {
-    ("garbage", ".snakemake/metadata"),
     ("flipped", "tables/*.md"),
     ("garbage", "raw/math*.jsonl.manifest.json"),
 }
@@ -92,7 +89,7 @@ def files(folder: Path) -> dict[str, Path]:
 
 def mend(folder: Path, line: str) -> None:
     """Follows the remedy of a line."""
-    if command := re.search(r"to (?:mend|update)[^:]*: (.*)$", line):
+    if command := re.search(r"to make them again: (.*)$", line):
         subprocess.run(command[1], shell=True, cwd=folder, env=environment(), capture_output=True, check=False)
     elif deleted := re.search(r"delete (\S+?)[;,)]? ", f"{line} "):
         for place in (folder / _RUN / deleted[1], folder / deleted[1]):
@@ -130,32 +127,40 @@ def sealed_files(folder: Path) -> dict[str, set[str]]:
 def test_exactly_the_damaged_files_are_named(undisturbed: Path, tmp_path: Path) -> None:
     """All outputs, then all measurements, then all manifests."""
     folder = shutil.copytree(undisturbed, tmp_path / "smoke", symlinks=True)
-    for sealed in sealed_files(undisturbed).values():
-        for name in sealed:
-            flip(folder / name)
-        assert {each.what for output in verified(folder) for each in output.differences} == sealed != set()
-        for name in sealed:
-            shutil.copy2(undisturbed / name, folder / name)
+    sealed = sealed_files(undisturbed)
+    for name in sealed["files"]:
+        flip(folder / name)
+    assert {(fault.file, fault.state) for fault in verified(folder)} == {(name, "damaged") for name in sealed["files"]}
+    shutil.copytree(undisturbed, folder, symlinks=True, dirs_exist_ok=True)
+    for name in sealed[MEASURED]:
+        flip(folder / name)
+    assert (
+        {fault.reason for fault in verified(folder)}
+        == {f"its measurement {name} has changed" for name in sealed[MEASURED]}
+        != set()
+    )
+    shutil.copytree(undisturbed, folder, symlinks=True, dirs_exist_ok=True)
     manifests = list(manifest_files(folder))
     for path in manifests:
         flip(path)
-    named = {each.text.split()[0] for output in verified(folder) for each in output.differences}
-    assert named >= {path.relative_to(folder).as_posix() for path in manifests}
+    assert {fault.file for fault in verified(folder)} >= {path.relative_to(folder).as_posix() for path in manifests}
 
 
-def verified(folder: Path) -> list[Output]:
-    verification = Verification(load_run(folder), RunPaths(folder))
-    verification.follow(())
-    return verification.outputs
+def verified(folder: Path) -> list[Fault]:
+    return list(faults(load_run(folder), Receipts(folder)))
 
 
 @pytest.mark.parametrize("how", ["flipped", "garbage", "removed"])
 def test_files_that_are_no_results_can_all_be_lost(undisturbed: Path, tmp_path: Path, how: str) -> None:
-    """Every file below work/, logs/ and .snakemake, all together, and the resolved configuration."""
+    """Every file below work/ and logs/, all together, the resolved configuration, and, removed, Snakemake's records."""
     folder, kept = tmp_path / "run", set[str]().union(*sealed_files(undisturbed).values())
     shutil.copytree(undisturbed, folder / _RUN, symlinks=True)
     for path in every_file(undisturbed):
-        if path.as_posix() not in kept and SUFFIX not in path.name:
+        if (
+            path.as_posix() not in kept
+            and SUFFIX not in path.name
+            and (how == "removed" or path.parts[0] != ".snakemake")
+        ):
             DAMAGES[how](folder / _RUN / path)
     told = outcome(folder, contents(undisturbed, *RESULTS))
     assert told in ("same bytes", "one line"), told

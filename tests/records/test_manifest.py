@@ -1,4 +1,4 @@
-"""Manifests: what they say of a job, and how they are compared with the present."""
+"""Manifests: what they say of a job, and how their settings are compared with the present."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from stair.records.files import write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
-    Difference,
-    Kind,
+    CONFIGURATION,
     Manifest,
     Origin,
-    differences,
+    changed_settings,
     manifest_files,
     manifest_path,
     missing_responses,
@@ -47,7 +46,7 @@ def manifest(folder: Path) -> Manifest:
         [folder / "data/a.csv", folder / "data/b.csv"],
         rule="seal_rollouts",
         wildcards={"model": "m"},
-        origin=Origin.now(inputs, SETTINGS),
+        origin=Origin.now(inputs, SETTINGS, "0" * 64),
         rows=2,
     )
     assert path == manifest_path(folder / "data/a.csv") == folder / "data/a.csv.manifest.json"
@@ -78,8 +77,10 @@ def test_a_folders_manifest_lists_its_files(folder: Path) -> None:
     (controller / "a.csv").write_text("a")
     (controller / "sub" / "b.csv").write_text("b")
     for _ in range(2):  # its own file is never among them
-        path = write_manifest(folder, [controller], rule="train_controller", wildcards={}, origin=Origin.now({}, {}))
-        assert path == controller / "manifest.json"
+        path = write_manifest(
+            folder, [controller], rule="train_controller", wildcards={}, origin=Origin.now({}, {}, "0" * 64)
+        )
+        assert path == controller / "folder.manifest.json"
         assert list(read_manifest(path).files) == ["controllers/m/stair/a.csv", "controllers/m/stair/sub/b.csv"]
 
 
@@ -87,7 +88,9 @@ def test_the_missing_responses_of_an_output(folder: Path) -> None:
     output, gap = folder / "data/a.csv", {"sample": 0, "reason": "out of memory"}
     assert missing_responses(output) == []
     for gaps, note in (([], ""), ([gap], "1 response is missing; "), ([gap, gap], "2 responses are missing; ")):
-        path = write_manifest(folder, [output], rule="r", wildcards={}, origin=Origin.now({}, {}), missing=gaps)
+        path = write_manifest(
+            folder, [output], rule="r", wildcards={}, origin=Origin.now({}, {}, "0" * 64), missing=gaps
+        )
         assert missing_responses(output) == gaps
         assert read_manifest(path).missing_note.startswith(note) and bool(note) == bool(
             read_manifest(path).missing_note
@@ -132,51 +135,27 @@ def test_a_damaged_or_absent_manifest_is_refused(manifest: Manifest) -> None:
         read_manifest(manifest.path)
 
 
-def found(manifest: Manifest, folder: Path, settings: dict[str, Any] | None = None) -> list[Difference]:
-    return differences(manifest, folder, settings=settings)
-
-
-def test_an_unchanged_output_has_no_difference(folder: Path, manifest: Manifest) -> None:
-    assert found(manifest, folder, SETTINGS) == [], "JSON makes a list of a tuple"
-    moved = folder.rename(folder.with_name("moved"))
-    assert found(manifest, moved, SETTINGS) == [], "names are relative"
-
-
-def test_changes_of_files_are_told(folder: Path, manifest: Manifest) -> None:
-    (folder / "data/a.csv").write_text("other")
-    (folder / "data/b.csv").unlink()
-    (folder / "raw/set.jsonl").write_text("other")
-    assert found(manifest, folder) == [
-        Difference(Kind.DAMAGED, "data/a.csv", "data/a.csv does not match its sealed checksum"),
-        Difference(Kind.MISSING, "data/b.csv", "data/b.csv does not exist"),
-        Difference(Kind.INPUT_CHANGED, "raw/set.jsonl", "its input raw/set.jsonl has changed"),
-    ]
-    assert [each.what for each in differences(manifest, folder, inputs=False)] == ["data/a.csv", "data/b.csv"]
-
-
-def test_an_input_that_is_gone_is_no_difference(folder: Path, manifest: Manifest) -> None:
-    (folder / "raw/set.jsonl").unlink()
-    assert found(manifest, folder) == []
-
-
-def test_changes_of_settings_are_told_down_to_the_value(folder: Path, manifest: Manifest) -> None:
+def test_changes_of_settings_are_named_down_to_the_value(manifest: Manifest) -> None:
+    assert changed_settings(manifest.settings, SETTINGS) == [], "JSON makes a list of a tuple"
     changed = SETTINGS | {"sessions.seed": 2, "controllers.stair": {"layers": [1], "new": True}, CODE: "1" * 64}
-    assert found(manifest, folder, changed) == [
-        Difference(Kind.CODE_CHANGED, CODE, "the code that makes it has changed"),
-        Difference(
-            Kind.SETTINGS_CHANGED, "controllers.stair.layers", "controllers.stair.layers was [1, 3], is [1]"
-        ),
-        Difference(Kind.SETTINGS_CHANGED, "controllers.stair.new", "controllers.stair.new was null, is true"),
-        Difference(Kind.SETTINGS_CHANGED, "sessions.seed", "sessions.seed was 1, is 2"),
-    ]  # fmt: skip
+    assert changed_settings(manifest.settings, changed) == [
+        "controllers.stair.layers was [1, 3], is [1]",
+        "controllers.stair.new was null, is true",
+        "sessions.seed was 1, is 2",
+    ], "other code is no other setting"
     without = {key: value for key, value in SETTINGS.items() if key != "sessions.seed"}
-    assert [each.text for each in found(manifest, folder, without)] == ["sessions.seed was 1, is null"]
+    assert changed_settings(manifest.settings, without) == ["sessions.seed was 1, is null"]
+    assert changed_settings({CONFIGURATION: "0" * 64}, {CONFIGURATION: "1" * 64}) == ["the configuration has changed"]
 
 
 def test_every_manifest_of_a_run_is_found_and_no_work_is_looked_through(folder: Path, manifest: Manifest) -> None:
-    others = ["controllers/m/stair/manifest.json", "checks.csv.manifest.json", "replay/m/cells.parquet.manifest.json"]
+    others = [
+        "controllers/m/stair/folder.manifest.json",
+        "checks.csv.manifest.json",
+        "replay/m/cells.parquet.manifest.json",
+    ]
     hidden = [f"{name}/x.manifest.json" for name in ("work", "logs", ".snakemake", "replay/m/states")]
-    strange = ["manifest.json", "data/manifest.json", "controllers/manifest.json", "backbones/m/sub/manifest.json"]
+    strange = ["manifest.json", "data/manifest.json", "data/._a.csv.manifest.json"]
     for name in (*others, *hidden, *strange):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

@@ -16,7 +16,7 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.archive import COMPARED
+from stair.pipeline.archive import SHOWN
 from stair.pipeline.jobs import STAGES
 from stair.records.manifest import manifest_files, read_manifest
 from tests.reproduced.withheld import assert_withheld
@@ -74,13 +74,13 @@ def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> Non
     compared = 0
     for manifest in map(read_manifest, manifest_files(FOLDER)):
         # Rows of a benchmark whose text is withheld have digests in place of texts.
-        if manifest.rule in (*COMPARED, *STAGES["scores"]) and manifest.wildcards.get("benchmark") != "gpqa_diamond":
+        if manifest.rule in (*SHOWN, *STAGES["scores"]) and manifest.wildcards.get("benchmark") != "gpqa_diamond":
             for name in manifest.files:
                 assert (again / name).read_bytes() == (FOLDER / name).read_bytes(), name
                 compared += 1
     assert compared > 150
     assert "files of tables, figures and comparison are those of the archive" in done.stdout
-    assert "not in the archive" not in done.stderr
+    assert "not compared" not in done.stderr
     for name in (
         "responses",
         "rollouts",
@@ -91,11 +91,9 @@ def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> Non
     ):
         assert not (again / name).exists(), name
     assert not (clone / "backbones").exists()
-    text = (again / "report.html").read_text(encoding="utf-8")
-    assert "outputs were copied from an archive or another run" in text
+    assert (again / "report.html").is_file()
 
     assert "0 missing, 0 damaged, 0 stale" in call(clone, "stair", "verify", "--run", "results/tiny").stdout
-    assert "Nothing to be done" in call(clone, "snakemake", "-n", "--config", "run=tiny").stderr
     lineage = call(clone, "stair", "why", "results/tiny/tables/continuous_summary.csv", "--run", "results/tiny").stdout
     assert "evaluation/qwen3.5-9b/gpqa_diamond/stair.parquet" in lineage
 

@@ -18,7 +18,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.paper.exhibits import exhibits
-from stair.pipeline.export import export
+from stair.pipeline.archive import export
 from stair.records.keys import ids_digest
 from stair.sessions.renderer import Exchange, Renderer
 from tests.paper.compiling import compiled, needs_latex
@@ -117,7 +117,9 @@ def test_the_training_objective_falls(run: tuple[Config, RunPaths]) -> None:
     config, paths = run
     for controller in config.controllers:
         for model in config.trained(controller):
-            measured = json.loads((paths.controller(model, controller) / "manifest.json").read_text())["objective"]
+            measured = json.loads((paths.controller(model, controller) / "folder.manifest.json").read_text())[
+                "objective"
+            ]
             assert measured["training"]["after"]["loss"] < measured["training"]["before"]["loss"], (model, controller)
             if config.controllers[controller].kind == "stair":
                 assert measured["validation"]["after"]["loss"] < measured["validation"]["before"]["loss"], model

@@ -68,8 +68,8 @@ def weights_of(paths: RunPaths, controller: str) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_trained_controller_is_its_files_and_they_load_in_one_line(trained: RunPaths, kind: str) -> None:
     folder = trained.controller(MODEL, kind)
-    assert {path.name for path in folder.iterdir()} == {*CONTROLLER_FILES[kind], "manifest.json"}
-    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {path.name for path in folder.iterdir()} == {*CONTROLLER_FILES[kind], "folder.manifest.json"}
+    manifest = json.loads((folder / "folder.manifest.json").read_text())
     if kind != "lora":
         controller = load_controller(folder)
         assert isinstance(controller, BankFree if kind == "bank_free" else Reflector)
@@ -115,7 +115,7 @@ def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_mea
         assert float(row["peak_memory_mib"]) > 50.0
         assert int(row["responses"]) == 6
         assert row["beyond_context"] == ("0" if kind in ("stair", "lora_stair") else "")
-    measured = json.loads((trained.controller(MODEL, kind) / "manifest.json").read_text())["objective"]
+    measured = json.loads((trained.controller(MODEL, kind) / "folder.manifest.json").read_text())["objective"]
     change = measured["training"]["change"]
     assert change["low"] <= change["loss"] <= change["high"]
     assert measured["validation"]["after"]["loss"] == pytest.approx(float(curve[-1]["validation_loss"]))
@@ -125,9 +125,9 @@ def test_the_objective_has_the_configured_coefficients_and_epochs(make: Make, tm
     paths = make(tmp_path, {"training": {"cross_entropy": 0.5, "kl": 3.0, "epochs": 2, "sessions_per_update": 8}})
     run(paths)
     assert [row["sessions"] for row in curve_of(paths, "stair")] == ["", "8", "8", "4", "8", "8", "4"]
-    before = json.loads((paths.controller(MODEL, "stair") / "manifest.json").read_text())["objective"]["training"][
-        "before"
-    ]
+    before = json.loads((paths.controller(MODEL, "stair") / "folder.manifest.json").read_text())["objective"][
+        "training"
+    ]["before"]
     assert before["loss"] == pytest.approx(0.5 * before["cross_entropy"] + 3.0 * before["kl"], rel=1e-6)
     assert before["kl"] > 1e-6
 

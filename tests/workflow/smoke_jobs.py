@@ -107,7 +107,7 @@ EVERY_JOB = {
 }
 
 SHOWING = (
-    "data_card", "response_card", "table", "figure", "comparison", "claims", "provenance", "report",
+    "data_report", "check", "data_card", "response_card", "table", "figure", "comparison", "claims", "provenance", "report",
 )  # fmt: skip
 """The rules that take the whole configuration and the whole code. Each of their jobs takes seconds on a CPU."""
 

@@ -1,23 +1,23 @@
-"""An exported run: what is refused, each in one line, and what a change of settings does to an unpacked one."""
+"""An archive of a run: what is refused, each in one line, and every table again without models or network."""
 
 from __future__ import annotations
 
 import io
 import json
+import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stair.pipeline.archive import MADE_AGAIN
-from stair.records.files import write_json
-from stair.records.manifest import with_checksum
-from tests.workflow.conftest import SMOKE, jobs_of, planned, run_in, snakemake
+from stair.pipeline.archive import pack, unpacked
+from tests.workflow.conftest import SMOKE, contents, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL = "qwen3-4b-instruct"
 ROWS = f"evaluation/{MODEL}/math500/stair.parquet"
+CONTROLLER = f"controllers/{MODEL}/stair"
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +50,55 @@ def refused(folder: Path, archive: Path, *words: str) -> str:
     return line
 
 
+def test_every_table_and_figure_is_made_again_from_an_archive(
+    finished_run: Path, archive: Path, tmp_path: Path
+) -> None:
+    done = run_in(tmp_path, "stair", "from-archive", str(archive), "--run", str(SMOKE), warm=False)
+    again, shown = tmp_path / "results/smoke", ("tables/*", "figures/*", "comparison.*", "claims.*")
+    equal = len([name for name in contents(again, *shown) if not name.endswith(".manifest.json")])
+    assert equal > 60 and "files of tables, figures and comparison are those of the archive" in done.stdout
+    for pattern in shown:
+        for file in (finished_run / "results/smoke").glob(pattern):
+            if not file.name.endswith(".manifest.json"):
+                assert (again / file.relative_to(finished_run / "results/smoke")).read_bytes() == file.read_bytes(), (
+                    file
+                )
+    for name in ("responses", "rollouts", "raw", "backbones", "work/evaluation", f"replay/{MODEL}/states"):
+        assert not (again / name).exists(), name
+    assert (again / "report.html").is_file()
+    assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
+    lineage = run_in(tmp_path, "stair", "why", "results/smoke/tables/continuous_summary.csv").stdout
+    assert ROWS in lineage
+    # And packed again it is the same, but for what was made now.
+    run_in(tmp_path, "stair", "export", "--run", "results/smoke", "--out", str(tmp_path / "again"))
+    with tarfile.open(archive) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    files = (
+        path.relative_to(tmp_path / "again").as_posix() for path in (tmp_path / "again").rglob("*") if path.is_file()
+    )
+    assert set(files) == names
+
+
 def test_archives_that_cannot_be_used_are_one_line(archive: Path, tmp_path: Path) -> None:
-    """tests/records/test_archive_files.py has the other archives that cannot be unpacked."""
     smoke = ("--run", str(SMOKE))
     cut = tmp_path / "cut.tar.gz"
     cut.write_bytes(archive.read_bytes()[:-5000])
-    assert "cut.tar.gz is damaged (" in refused(tmp_path, cut, *smoke)
+    assert "cut.tar.gz cannot be unpacked (" in refused(tmp_path, cut, *smoke)
     assert "is an archive of the run 'smoke', not of 'tiny'" in refused(tmp_path, archive, "--run", "tiny")
     nameless = changed(
         archive, tmp_path / "nameless.tar.gz", lambda name, content: None if "resolved" in name else content
     )
     assert "it has no config.resolved.yaml; make it with" in refused(tmp_path, nameless, *smoke)
-    assert "absent.tar.gz does not exist" in refused(tmp_path, tmp_path / "absent.tar.gz", *smoke)
-    assert [path for path in tmp_path.rglob("*") if path.is_file() and not path.name.endswith(".gz")] == []
+    assert "absent.tar.gz cannot be unpacked" in refused(tmp_path, tmp_path / "absent.tar.gz", *smoke)
+    damaged = changed(
+        archive, tmp_path / "damaged.tar.gz", lambda name, content: content[:-1] + b"?" if name == ROWS else content
+    )
+    line = refused(tmp_path, damaged, *smoke)
+    assert f"{ROWS} is damaged: does not match its sealed checksum; copy the archive again" in line
+    (overlay := tmp_path / "smoke.yaml").write_text(f"extends: {SMOKE}\nevaluation: {{seed: other}}\n")
+    line = refused(tmp_path, archive, "--run", str(overlay))
+    assert 'was made under other settings: evaluation.seed was "evaluation", is "other"' in line
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
 
 
 def test_an_archive_is_unpacked_below_the_configured_results(archive: Path, tmp_path: Path) -> None:
@@ -74,86 +110,39 @@ def test_an_archive_is_unpacked_below_the_configured_results(archive: Path, tmp_
     assert {path.name for path in tmp_path.iterdir()} == {"results", "other.yaml"}
 
 
-def test_a_damaged_member_is_named_and_nothing_is_made(archive: Path, tmp_path: Path) -> None:
-    damaged = changed(
-        archive, tmp_path / "damaged.tar.gz", lambda name, content: content[:-1] + b"?" if name == ROWS else content
-    )
-    done = run_in(tmp_path, "stair", "from-archive", str(damaged), "--run", str(SMOKE), check=False)
-    assert done.returncode == 1
-    first, remedy = done.stderr.splitlines()
-    assert first == f"not restored: {ROWS}: {ROWS} does not match its sealed checksum"
-    assert f"stair restore {damaged} --run results/smoke, then stair reproduce" in remedy
-    assert not (tmp_path / "results/smoke").exists()
-
-
 def test_a_run_that_exists_is_not_overwritten(archive: Path, tmp_path: Path) -> None:
     run_in(tmp_path, "stair", "config", "--run", str(SMOKE), "--write")
     done = run_in(tmp_path, "stair", "from-archive", str(archive), "--run", str(SMOKE), check=False)
     assert done.returncode == 2
-    assert f"results/smoke is not empty; move it away, or copy single outputs: stair restore {archive}" in done.stderr
+    assert "results/smoke is not empty; move it away" in done.stderr
 
 
-def test_files_named_outside_of_an_archive_are_refused(archive: Path, tmp_path: Path) -> None:
-    def elsewhere(name: str, content: bytes) -> bytes:
-        if not name.endswith("manifest.json"):
-            return content
-        changed = content.decode().replace(f'"{ROWS}":', '"../../outside.parquet":')
-        return json.dumps(with_checksum(json.loads(changed))).encode()
-
-    outside = changed(archive, tmp_path / "outside.tar.gz", elsewhere)
-    assert "the archive names a file outside of itself" in refused(tmp_path, outside, "--run", str(SMOKE))
-
-
-def test_an_archive_that_lacks_what_only_a_model_can_make_is_refused(archive: Path, tmp_path: Path) -> None:
-    lacking = changed(archive, tmp_path / "x.tar.gz", lambda name, content: None if name.startswith(ROWS) else content)
-    done = run_in(tmp_path, "stair", "from-archive", str(lacking), "--run", str(SMOKE), check=False)
-    assert done.returncode == 2
-    assert f"x.tar.gz lacks {ROWS}; to generate it: make reproduce RUN={SMOKE}" in done.stderr
-
-
-def test_other_code_shows_an_archive_again_and_generates_nothing(
-    archive: Path, tmp_path: Path, project_copy: Path
-) -> None:
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "results", filter="data")
-    (tmp_path / "results/stair-smoke").rename(tmp_path / "results/smoke")
-    path = project_copy / "stair/engines/sampling.py"
-    path.write_text(path.read_text() + "\n# Another version.\n")
-    more = {"PYTHONPATH": str(project_copy)}
-    found = jobs_of(snakemake(tmp_path, "-n", more=more, root=project_copy))
-    assert {"table", "report"} <= found.keys() <= {*MADE_AGAIN, "all"}
-
-
-def test_rows_count_only_under_the_settings_of_all_behind_them(archive: Path, tmp_path: Path) -> None:
-    """An archive has no responses and no sessions of training: their settings are in its records all the same."""
-
-    def jobs(*settings: str) -> dict[str, int]:
-        return jobs_of(snakemake(tmp_path, "-n", config=settings))
-
-    with tarfile.open(archive) as packed:
-        packed.extractall(tmp_path / "results", filter="data")
-    (tmp_path / "results/stair-smoke").rename(tmp_path / "results/smoke")
-    assert jobs() == {}
-    assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
-    label = jobs("conditions={native: {label: Another}}")
-    assert {"table", "report"} <= label.keys() <= {*MADE_AGAIN, "all"}
-    for change, again in (
-        ("evaluation={seed: other}", {"evaluation_shard", "benchmark", "check", "score_condition", "replay_shard"}),
-        ("rollouts={seed: other}", {"rollout_shard", "train_controller", "evaluation_shard"}),
+@pytest.mark.parametrize(("name", "kind"), [("../outside.txt", tarfile.REGTYPE), ("weights", tarfile.SYMTYPE)])
+def test_an_archive_writes_and_links_nothing_outside(tmp_path: Path, name: str, kind: bytes) -> None:
+    with tarfile.open(tmp_path / "a.tar.gz", "w:gz") as packed:
+        member = tarfile.TarInfo(f"smoke/../{name}" if kind == tarfile.REGTYPE else f"smoke/{name}")
+        member.type, member.linkname = kind, "/etc/passwd" if kind == tarfile.SYMTYPE else ""
+        packed.addfile(member)
+    with (
+        pytest.raises(ValueError, match=r"cannot be unpacked \(.*outside|cannot be unpacked \(.*link"),
+        unpacked(tmp_path / "a.tar.gz", tmp_path / "here" / "beside"),
     ):
-        assert again | {"backbone", "preflight_model"} <= jobs(change).keys()
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tar.gz"]
 
-    other = tmp_path / "other"
-    other.mkdir()
-    run_in(other, "stair", "config", "--run", str(SMOKE), "--write", "--set", "evaluation={seed: other}")
-    done = run_in(other, "stair", "restore", str(archive), "--run", "results/smoke", check=False)
-    assert done.returncode == 1
-    reason = f"responses/{MODEL}/math500/native.parquet, behind it: made under other settings: evaluation.seed was"
-    assert f"not restored: evaluation/{MODEL}/math500/native.parquet: {reason}" in done.stdout
+
+def test_equal_folders_give_equal_archives(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/config.resolved.yaml").write_text("run: smoke\n")
+    for name in ("one.tar.gz", "two.tar.gz"):
+        pack(tmp_path / "run", tmp_path / name, "smoke")
+    assert (tmp_path / "one.tar.gz").read_bytes() == (tmp_path / "two.tar.gz").read_bytes()
+    with unpacked(tmp_path / "one.tar.gz", tmp_path / "here") as folder:
+        assert (folder / "config.resolved.yaml").read_text() == "run: smoke\n"
 
 
 def test_files_that_macos_writes_beside_others_change_nothing(copied_run: Path, tmp_path: Path) -> None:
-    """`._name` beside every file, as on a disk without extended attributes. `from-archive` leaves them out when it unpacks."""
+    """`._name` beside every file, as on a disk without extended attributes."""
     for file in [path for path in (copied_run / "results").rglob("*") if path.is_file()]:
         file.with_name(f"._{file.name}").write_bytes(b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X\xff")
     assert planned(copied_run) == set()
@@ -161,16 +150,42 @@ def test_files_that_macos_writes_beside_others_change_nothing(copied_run: Path, 
     assert done.stderr == "", "every output is sound"
     with tarfile.open(tmp_path / "smoke.tar.gz") as archive:
         assert not [name for name in archive.getnames() if "/._" in name]
-    run_in(copied_run, "stair", "tables", "--responses", "results/smoke", "--out", str(tmp_path / "tables"))
 
 
-def test_a_stale_output_is_named_before_it_is_packed(copied_run: Path) -> None:
-    manifest = copied_run / f"results/smoke/{ROWS}.manifest.json"
-    content = json.loads(manifest.read_text())
-    content["settings"]["code"] = "another"
-    write_json(manifest, with_checksum(content))
-    (line,) = run_in(
-        copied_run, "stair", "export", "--run", "results/smoke", "--out", "stale.tar.gz"
-    ).stderr.splitlines()
-    assert line.startswith(f"warning: {ROWS} is stale (")
-    assert line.endswith(f"First run: stair reproduce --run {SMOKE.stem}")
+def test_a_damaged_output_is_named_before_it_is_packed(copied_run: Path) -> None:
+    (copied_run / "results/smoke/checks.csv").write_text("name\n")
+    words = ("stair", "export", "--run", "results/smoke", "--out", "damaged.tar.gz")
+    (line,) = run_in(copied_run, *words).stderr.splitlines()
+    assert line.startswith("warning: checks.csv is damaged (")
+    assert line.endswith(f"First run: rm -r results/smoke/checks.csv && stair reproduce --run {SMOKE.stem}")
+
+
+def published(archive: Path, folder: Path) -> Path:
+    """The folder of a controller in an unpacked archive, under a name of the user's."""
+    with unpacked(archive, folder / "unpacked") as run:
+        return shutil.copytree(run / CONTROLLER, folder / "published" / MODEL)
+
+
+def test_a_published_controller_is_used_in_place_of_a_training(
+    archive: Path, finished_run: Path, tmp_path: Path
+) -> None:
+    folder = published(archive, tmp_path)
+    change = f"controllers={{stair: {{path: '{folder.parent}/{{model}}'}}}}"
+    generated = f"responses/{MODEL}/math500/stair.parquet"
+    words = ("stair", "reproduce", "--run", str(SMOKE), "--set", change, "--target", generated)
+    run_in(tmp_path, *words)
+    results, original = tmp_path / "results/smoke", finished_run / "results/smoke"
+    assert contents(results, f"{CONTROLLER}/*.s*") == contents(original, f"{CONTROLLER}/*.s*")
+    assert (results / generated).read_bytes() == (original / generated).read_bytes()
+    manifest = json.loads((results / CONTROLLER / "folder.manifest.json").read_text())
+    assert manifest["copied_from"] == str(folder) and manifest["parameters"] > 0
+    for name in ("rollouts", "sessions/training", "work/rollouts", "work/training"):
+        assert not (results / name).exists(), name
+    # One that was trained under other settings, or is damaged, is refused.
+    refused = run_in(tmp_path, *words, "--set", "training={kl: 0.5}", check=False)
+    assert "was trained under other settings than the run has: training.kl was 1.0, is 0.5" in refused.stderr
+    (folder / "controller.safetensors").write_bytes(b"?")
+    assert "copy the folder again" in run_in(tmp_path, *words, check=False).stderr
+    (folder / "controller.safetensors").unlink()
+    refused = run_in(tmp_path, *words, check=False)
+    assert refused.returncode == 2 and "lacks controller.safetensors; copy the whole folder" in refused.stderr

@@ -86,12 +86,12 @@ def test_the_command_leaves_a_finished_run_as_it_is(copied_run: Path) -> None:
     assert "0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
 
 
-def test_an_output_without_a_sound_manifest_is_null(copied_run: Path) -> None:
+def test_an_output_with_a_damaged_manifest_is_null(copied_run: Path) -> None:
     folder = copied_run / "results" / "smoke"
-    (folder / f"rollouts/{MODEL}.parquet.manifest.json").unlink()
+    (folder / f"controllers/{MODEL}/stair/folder.manifest.json").write_text("{")
     (folder / "checks.csv.manifest.json").write_text("[]")
     outputs = provenance(load_run(folder), RunPaths(folder))["outputs"]
-    assert {name for name, output in outputs.items() if output is None} == {f"rollouts/{MODEL}.parquet", "checks.csv"}
+    assert {name for name, output in outputs.items() if output is None} == {f"controllers/{MODEL}/stair", "checks.csv"}
 
 
 @pytest.mark.parametrize("damage", [False, True])

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.pipeline.verify import check_finished
+from stair.pipeline.verify import Receipts, faults
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
@@ -43,9 +42,9 @@ def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> 
     assert jobs_of(snakemake(copied_run, "-n")) == {}, "the other run is as it was, its files' times too"
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
     assert "reused from the run 'smoke'" in log
-    manifest = json.loads((again / f"controllers/{MODEL}/stair/manifest.json").read_text())
+    manifest = json.loads((again / f"controllers/{MODEL}/stair/folder.manifest.json").read_text())
     assert manifest["copied_from"] == "the run 'smoke'"
-    assert check_finished(load_run(again), RunPaths(again)) == []
+    assert list(faults(load_run(again), Receipts(again))) == []
     assert jobs_of(snakemake(copied_run, "-n", *targets, run=overlay)) == {}
 
 
@@ -94,7 +93,7 @@ def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", name)
     made = copied_run / "results/variant" / name
     assert made.read_bytes() == sound, "trained again, to the same weights"
-    assert "copied_from" not in json.loads((made.parent / "manifest.json").read_text())
+    assert "copied_from" not in json.loads((made.parent / "folder.manifest.json").read_text())
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,7 @@ rule training:
 
 rule train_controller:
     input:
-        pool=paths.training_pool("{model}"),
-        rollouts=paths.rollouts("{model}"),
-        training=paths.training_sessions("{model}"),
-        validation=paths.validation_sessions("{model}"),
-        preflight=paths.preflight("{model}"),
+        unpack(inputs.training),
     output:
         [
             paths.controller("{model}", "{controller}") / name

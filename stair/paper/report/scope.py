@@ -36,7 +36,9 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "jobs": f"{duration(seconds)}; attempts that were cut short are not counted",
         "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         "rules": costs,
-        "copied": f"{copied} of {len(outputs)} outputs were copied from an archive or another run." if copied else "",
+        "copied": f"{copied} of {len(outputs)} outputs were copied from another run or a published folder."
+        if copied
+        else "",
         "digests": [
             ("configuration", facts["configuration"]),
             ("provenance.json", file_digest(paths.provenance)),

@@ -1,11 +1,10 @@
-"""The settings of the rules `benchmark`, `training_pool` and `data_report`."""
+"""The settings of the rules `benchmark` and `training_pool`."""
 
 from __future__ import annotations
 
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.setting_places import Settings, chosen, source
-from stair.records.manifest import CODE, source_digest
 
 
 def benchmark(config: Config, benchmark: str) -> Settings:
@@ -24,19 +23,3 @@ def training_pool(config: Config, model: str) -> Settings:
 
 def _subset(place: str, settings: Dataset) -> Settings:
     return chosen(place, settings, "subset") if settings.subset is not None else {}
-
-
-def data_report(config: Config) -> Settings:
-    """The data report: its own keys and code, because an unpacked archive lacks training problems."""
-    sets = [
-        ("training_pool", config.training_pool),
-        *((f"benchmarks.{k}", item) for k, item in config.benchmarks.items()),
-    ]
-    decisive: Settings = {
-        "note": config.note,
-        "models": list(config.models),
-        CODE: source_digest("stair.stages.data"),
-    }
-    for place, item in sets:
-        decisive |= source(place, item) | chosen(place, item, "publish_text", "exclude_ids")
-    return decisive

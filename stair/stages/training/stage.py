@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -23,6 +22,7 @@ from stair.stages.training.curve import CURVE, change_lines, changes, write_curv
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
 from stair.stages.training.operations import utilisation
 from stair.stages.training.optimizers import Optimizers, check_warmup
+from stair.stages.training.published import copy_published
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
 from stair.stages.training.settings import check_recurrence
 from stair.stages.training.settings import training as training_settings
@@ -36,6 +36,8 @@ Sessions = dict[str, list[RecordedTurn]]
 def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[str, Any] | None:
     """Trains a controller on a model's sessions and writes its folder; resumes from the newest checkpoint.
 
+    A controller with a `path` is copied from there instead.
+
     With training.workers, several processes compute their shares of an update's sessions; the first one returns the facts for
     the manifest. `end` removes the checkpoints once it is written.
 
@@ -43,6 +45,8 @@ def train(config: Config, paths: RunPaths, model: str, controller: str) -> dict[
         ValueError: a session cannot be trained on, with its row, or a layer cannot be controlled.
         ConfigError: the warm-up is as long as the training, or a hybrid lacks its GPU kernels.
     """
+    if (published := paths.published(config, model, controller)) is not None:
+        return copy_published(config, paths, model, controller, published)
     if config.training.workers > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         become_workers(config.training.workers)
     with Workers.joined(local_device(config.transformers.device)) as workers:
@@ -58,7 +62,6 @@ def end(config: Config, paths: RunPaths, model: str, controller: str) -> None:
 
 def _trained(config: Config, paths: RunPaths, model: str, controller: str, workers: Workers) -> dict[str, Any] | None:
     """Trains in one of the workers; the first one writes the controller and returns the facts."""
-    started = time.monotonic()
     settings = config.controllers[controller]
     backbone = Backbone.open(config, paths, model)
     if settings.controls:
@@ -93,7 +96,7 @@ def _trained(config: Config, paths: RunPaths, model: str, controller: str, worke
     facts: dict[str, Any] | None = None
     if workers.first:
         facts = {"updates": len(updates), "sessions": len(sessions), "workers": workers.count, "seed": settings.seed}
-        facts |= training_run.write(student, backbone, facts, time.monotonic() - started, network.device.type)
+        facts |= training_run.write(student, backbone, facts, network.device.type)
     workers.wait()
     return facts
 
@@ -207,9 +210,7 @@ class _TrainingRun:
         known = [count for count in counts if count is not None]
         return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
 
-    def write(
-        self, student: Student, backbone: Backbone, facts: dict[str, Any], seconds: float, device: str
-    ) -> dict[str, Any]:
+    def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], device: str) -> dict[str, Any]:
         """Writes the controller's folder atomically; returns more facts for its manifest."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
         base = backbone.settings.repository or self.model
@@ -244,7 +245,6 @@ class _TrainingRun:
             "parameters": sum(parameters.values()),
             "objective": objective,
             "auxiliary_positions": positions,
-            "seconds": round(seconds, 1),
             **self._speed(),
             "device": device,
         }
