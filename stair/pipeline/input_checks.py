@@ -146,8 +146,7 @@ def _places(config: Config, paths: RunPaths) -> Iterator[str]:
 def _model(config: Config, paths: RunPaths, model: str) -> Iterator[str]:
     """The faults of a model: its architecture, engines, layers and template."""
     settings, folder = config.models[model], paths.model_folder(config, model)
-    # The jobs of an unpacked archive may need no model.
-    if settings.path is not None and not config.only_measures and not paths.archive.exists():
+    if settings.path is not None and not config.only_measures:
         yield from _said("", require_folder, folder, f"models.{model}.path")
     if (tiny := settings.tiny) is not None:
         name, full, count = tiny.architecture, tiny.full_attention_layers, tiny.layers

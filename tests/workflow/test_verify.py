@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stair.config.paths import RunPaths, project_root
-from stair.config.resolve import RESOLVED, dump, load_run, resolve
+from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.verify import Fault, Receipts, code_note, faults
 from stair.records.files import write_json
