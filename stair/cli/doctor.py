@@ -65,6 +65,10 @@ def examine(root: Path, config: Config | None, run: str) -> Iterator[Finding]:
     for each in met:
         text = f"{each.text}; stair and its jobs do without, plain snakemake does not"
         yield Finding("shell", "warning", text, each.remedy)
+    encoding = sys.stdout.encoding or "utf-8"  # no file has it where a program reads the output
+    if "–±×".encode(encoding, "replace").decode(encoding) != "–±×":
+        text = f"{encoding}, the encoding of the output, lacks signs of the tables; a ? replaces them"
+        yield Finding("shell", "warning", text, "export LC_ALL=C.UTF-8; unset PYTHONIOENCODING")
     faults, sound = list[str](), config
     if config is not None:
         paths = RunPaths.of(config)

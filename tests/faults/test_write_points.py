@@ -70,7 +70,7 @@ def seal(study: Study, folder: Path) -> None:
     chains = sorted(fresh(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
     count = write_table(output, RESPONSES, sealed_rows(chains, folder / CONDITION))
     names = {"rule": "seal_evaluation", "wildcards": {"condition": CONDITION}}
-    write_manifest(folder, [output], **names, origin=Origin.now({}, {"turns": 4}), responses=count)
+    write_manifest(folder, [output], **names, origin=Origin.now({}, {"turns": 4}, "0" * 64), responses=count)
 
 
 def whole(study: Study) -> Callable[[Path], None]:

@@ -22,7 +22,7 @@ from stair.stages.training.curve import CURVE, change_lines, changes, write_curv
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
 from stair.stages.training.operations import utilisation
 from stair.stages.training.optimizers import Optimizers, check_warmup
-from stair.stages.training.published import copy_published
+from stair.stages.training.published_controller import copy_published
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
 from stair.stages.training.settings import check_recurrence
 from stair.stages.training.settings import training as training_settings
