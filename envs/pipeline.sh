@@ -73,14 +73,16 @@ if [ "$device" = cuda ]; then
 else
   if [ "${found% *}" != "$torch" ]; then
     echo "Installing torch $torch"
+    # With its dependencies: the lock has those alone that the project's other packages have too.
+    with_dependencies() { "$uv" pip install --quiet --python .venv/bin/python "$@"; }
     if [ -n "${TORCH_INDEX:-}" ]; then
-      install "torch==$torch" --default-index "$TORCH_INDEX"
+      with_dependencies "torch==$torch" --default-index "$TORCH_INDEX"
     elif .venv/bin/python -m pip config list | grep -qE '(index-url|find-links|no-index)='; then
-      .venv/bin/python -m pip install --quiet --no-deps "torch==$torch" # from where pip is told to look
+      .venv/bin/python -m pip install --quiet "torch==$torch" # from where pip is told to look
     elif [ "$(uname -s)" = Linux ] && ! nvidia-smi >/dev/null 2>&1; then
-      install "torch==$torch" --default-index https://download.pytorch.org/whl/cpu # 200 MB in place of 3 GB
+      with_dependencies "torch==$torch" --default-index https://download.pytorch.org/whl/cpu # 200 MB in place of 3 GB
     else
-      "$uv" pip install --quiet --python .venv/bin/python "torch==$torch"
+      with_dependencies "torch==$torch"
     fi
   fi
   echo "Installing the locked packages ($lock, about 150 MB)"

@@ -143,9 +143,9 @@ def test_another_run_gives_its_t2_responses_by_key(shared: Study, tmp_path: Path
     def chains(_: bool) -> list[Chain]:
         return list(again.chains(condition))
 
-    other = {"other": [shared.folder / condition / "log"]}
+    other = [shared.folder / condition / "log"]
     run_shard(chains, place, Shard(0, 1), no_engine, (again.folder / "progress", condition), other)
-    assert in_order(list(sealed_rows(again.chains(condition), place))) == expected
+    assert in_order(list(sealed_rows(again.chains(condition), place, others=other))) == expected
     # Another intervention is another key.
     with pytest.raises(AssertionError, match="an engine was loaded"):
         run_shard(

@@ -14,6 +14,7 @@ from stair.method import Segment
 from stair.records.keys import ids_digest
 from stair.records.progress import Progress
 from stair.records.shards import Shard
+from stair.records.worklog import WorkLog
 from stair.sessions.banks import BankStore
 from stair.sessions.chain import Chain
 from stair.sessions.chain_shards import run_shard, sealed_rows
@@ -106,9 +107,9 @@ def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Eng
         Shard(0, 1),
         load,
         progress,
-        {"other": [other / "log"]},
+        [other / "log"],
     )
-    assert finished(chains, study.log(condition)).unfinished == 0
+    assert finished(chains, WorkLog(place / "log", other / "log")).unfinished == 0
     return rows_of(chains)
 
 

@@ -16,6 +16,7 @@ from stair.paper.comparison.compared import Compared, Verdict
 from stair.paper.comparison.printed import SAMPLED, Place
 from stair.paper.comparison.run_facts import RunFacts
 from stair.paper.comparison.stage import COLUMNS, comparison_csv, structure_note, summary, write
+from stair.paper.exhibits import named
 from stair.paper.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
@@ -74,7 +75,7 @@ def test_the_summary_counts_kinds_and_verdicts(compared: list[Compared]) -> None
 def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared], tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     write(compared, paper_config(), paths.comparison())
-    counted = comparison_of(paths, ("turns_qwen3.5-4b",))
+    counted = comparison_of(paths, [named(paper_config(), "table", "turns_qwen3.5-4b")])
     assert counted is not None and sum(counted["total"]) == 1085
     artifacts = [artifact for artifact, _, _ in counted["rows"]]
     assert artifacts == list(dict.fromkeys(each.printed.place.artifact for each in compared))
