@@ -77,7 +77,7 @@ else
     with_dependencies() { "$uv" pip install --quiet --python .venv/bin/python "$@"; }
     if [ -n "${TORCH_INDEX:-}" ]; then
       with_dependencies "torch==$torch" --default-index "$TORCH_INDEX"
-    elif .venv/bin/python -m pip config list | grep -qE '(index-url|find-links|no-index)='; then
+    elif grep -qE '(index-url|find-links|no-index)=' <<< "$(.venv/bin/python -m pip config list)"; then
       .venv/bin/python -m pip install --quiet "torch==$torch" # from where pip is told to look
     elif [ "$(uname -s)" = Linux ] && ! nvidia-smi >/dev/null 2>&1; then
       with_dependencies "torch==$torch" --default-index https://download.pytorch.org/whl/cpu # 200 MB in place of 3 GB
