@@ -124,9 +124,11 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
     Raises ConfigError if there are any. A missing file that Snakemake has not made is needed by nothing.
     """
     from stair.pipeline.verify import Receipts, code_note, faults, remedy
+    from stair.records.manifest import CONFIGURATION_CHANGED
 
     receipts = Receipts(paths.folder)
     if found := [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]:
+        found.sort(key=lambda fault: fault.reason == CONFIGURATION_CHANGED)  # first those that say what has changed
         first = "; ".join(f"{fault.file} is {fault.state}: {fault.reason}" for fault in found[:3])
         more = f"; and {len(found) - 3} more (stair verify --run {paths.folder})" if len(found) > 3 else ""
         raise ConfigError(f"{first}{more}; to make them again: {remedy(config, paths, found, ran=True)}")

@@ -247,10 +247,13 @@ class RuleInputs:
 
     def _data(self) -> list[Path]:
         config, paths = self.config, self.paths
+        sources = {"training_pool": config.training_pool, **config.benchmarks}
+        generated = [name for name, source in sources.items() if source.tiny is not None and source.path is None]
+        raw = [paths.dataset_file(config, name) for name in generated]
         tables = [paths.benchmark(key) for key in config.benchmarks]
         pools = [file for model in config.models for file in (paths.training_pool(model), paths.cleaning(model))]
         report = [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
-        return [*tables, *pools, *report]
+        return [*raw, *tables, *pools, *report]
 
     def _preflight(self) -> list[Path]:
         return [

@@ -65,13 +65,18 @@ def remove_unfinished(folder: Path) -> None:
 
 @contextlib.contextmanager
 def scratch_folder(path: Path) -> Iterator[Path]:
-    """A new folder beside `path`, removed at the end unless the body has renamed it."""
-    folder = partial_path(path)
+    """A new folder beside `path`, removed at the end, with the parents that were made for it, unless something is in them."""
+    folder, existing = partial_path(path), existing_folder(path.parent)
     folder.mkdir(parents=True)
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        for parent in folder.parents:
+            if parent == existing:
+                break
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
 
 def existing_folder(folder: Path) -> Path:

@@ -35,6 +35,9 @@ CODE, CONFIGURATION = "code", "configuration"
 """The settings with the digest of a job's code, and of the whole configuration; every other setting is a place in the
 configuration, or a version."""
 
+CONFIGURATION_CHANGED = "the configuration has changed"
+"""The reason of an output that depends on the whole configuration."""
+
 COPIED_FROM = "copied_from"
 """The key that names the run from which an output was copied."""
 
@@ -292,7 +295,7 @@ def _changed(key: str, was: Any, now: Any) -> list[str]:
     if was == now:
         return []
     if key == CONFIGURATION:
-        return ["the configuration has changed"]
+        return [CONFIGURATION_CHANGED]
     if isinstance(was, dict) and isinstance(now, dict):
         return [
             change

@@ -178,42 +178,6 @@ def test_two_then_five_then_one_shard_with_kills_between(
     assert WorkLog(folder / CONDITION / "log").counts.duplicates == 0
 
 
-def test_a_second_writer_on_a_shard_is_refused(study: Study, tmp_path: Path) -> None:
-    """The first one stands still before it loads its engine; the second is another process."""
-    reader, writer = os.pipe()
-    ready, standing = os.pipe()
-    first = os.fork()
-    if first == 0:
-        os.close(writer)
-
-        def load() -> WatchedEngine:
-            os.write(standing, b"!")
-            os.read(reader, 1)
-            return WatchedEngine(study.model)
-
-        here = fresh(study, tmp_path)
-        work = tmp_path / CONDITION
-        progress = (tmp_path / "progress", CONDITION)
-        run_shard(lambda _: iter(here.chains(CONDITION)), work, Shard(0, 1), load, progress)
-        os._exit(0)
-    os.close(reader)
-    try:
-        os.read(ready, 1)
-        for shard in (Shard(0, 1), Shard(3, 5)):
-            second = refused(lambda folder, shard=shard: generate(study, folder, shard), tmp_path)
-            assert f"process {first} on" in second
-            assert "is at work on shard-0-of-1" in second
-        assert (
-            not list((tmp_path / CONDITION / "log").glob("*"))
-            or not WorkLog(tmp_path / CONDITION / "log").counts.records
-        )
-    finally:
-        os.close(writer)
-        _, status = os.waitpid(first, 0)
-    assert status == 0
-    seal(study, tmp_path)
-
-
 def refused(job: Callable[[Path], None], folder: Path, before: Callable[[], None] = lambda: None) -> str:
     """The message with which a job in a child of its own ends."""
     reader, writer = os.pipe()

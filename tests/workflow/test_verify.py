@@ -185,7 +185,7 @@ def test_a_command_by_hand_names_the_damaged_file(
     assert done.returncode == 2
     assert line.startswith("stair: error: ")
     assert f"results/smoke has a damaged file: {file.removesuffix('.manifest.json')} " in line
-    assert line.endswith("stair reproduce --run smoke")
+    assert line.endswith(REPRODUCE)
 
 
 def test_a_run_that_may_not_be_written_is_read(copied_run: Path, tmp_path: Path) -> None:
