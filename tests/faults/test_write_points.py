@@ -97,6 +97,8 @@ def outputs(folder: Path) -> dict[str, Any]:
         elif "/log/" in name:  # which attempt wrote a record decides its file and place, not what it is
             lines = (line for log in path.parent.glob("*.log") for line in log.read_bytes().splitlines(keepends=True))
             found["log"] = sorted({line for line in lines if worklog._payload(line) is not None})
+        elif name.endswith(".json"):  # the marker of a shard: what this attempt did depends on the one before
+            found[name] = json.loads(path.read_text()) | {"seconds": None, "generated": None}
         else:
             found[name] = path.read_bytes()
     return found
