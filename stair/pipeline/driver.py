@@ -31,7 +31,7 @@ def record_driver(paths: RunPaths) -> None:
 def is_driven(paths: RunPaths) -> bool:
     """Whether a process, on any machine, may drive a run: it is locked, and its driver is not known to have ended."""
     driver = _driver(paths)
-    return bool(_locks(paths)) and (driver is None or not _has_ended(driver))
+    return bool(_locks(paths)) and (driver is None or not has_ended(*driver))
 
 
 def refuse_second_driver(paths: RunPaths) -> None:
@@ -75,13 +75,13 @@ def _driver(paths: RunPaths) -> Driver | None:
         return None
 
 
-def _has_ended(driver: Driver) -> bool:
-    """Whether a process of this machine has ended. One that this user cannot see has not."""
-    if driver.host != socket.gethostname():
+def has_ended(host: str, process: int) -> bool:
+    """Whether a process of this machine has ended. One that this user cannot see has not, nor one of another machine."""
+    if host != socket.gethostname():
         return False
     try:
-        os.kill(driver.process, 0)
-        return psutil.Process(driver.process).status() == psutil.STATUS_ZOMBIE
+        os.kill(process, 0)
+        return psutil.Process(process).status() == psutil.STATUS_ZOMBIE
     except (ProcessLookupError, OverflowError):
         return True
     except (PermissionError, psutil.Error):

@@ -45,9 +45,9 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         "name": ("data set", sets),
         "prompts": ("data set", sets),
         "part": ("part of the analysis", REPLAY_PARTS),
-        "table": ("table", [each.name for each in exhibits(config) if each.kind == "table"]),
-        "figure": ("figure", [each.name for each in exhibits(config) if each.kind == "figure"]),
     }
+    if rule in ("table", "figure"):
+        known[rule] = (rule, [each.name for each in exhibits(config) if each.kind == rule])
     for wildcard, value in wildcards.items():
         kind, names = known.get(wildcard, (wildcard, ()))
         if value not in names:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.pipeline.driver import has_ended
 from stair.records.progress import ProgressFile, duration, read_progress
 
 if TYPE_CHECKING:
@@ -46,18 +46,8 @@ def _state(progress: ProgressFile) -> State:
     if progress.done >= progress.total:
         return "done"
     if progress.host == socket.gethostname():
-        return "running" if _lives(progress.process) else "stopped"
+        return "stopped" if has_ended(progress.host, progress.process) else "running"
     return "running" if time.time() - progress.updated < _QUIET_SECONDS else "stopped"
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # another user's
-        return True
-    return True
 
 
 def outputs_of(config: Config, paths: RunPaths) -> dict[str, tuple[int, int]]:
