@@ -333,11 +333,13 @@ def test_the_curve_lies_beside_the_checkpoints_during_training(
 ) -> None:
     paths = make(tmp_path)
     folder, lines = paths.work("training", MODEL, "stair"), []
-    monkeypatch.setattr(
-        stage._TrainingRun,
-        "_check_stop",
-        lambda _, update: lines.append(len((folder / "curve.csv").read_text().splitlines())),
-    )
+    save = stage._TrainingRun._save_checkpoint
+
+    def saved(run: stage._TrainingRun, update: int) -> None:
+        save(run, update)
+        lines.append(len((folder / "curve.csv").read_text().splitlines()))
+
+    monkeypatch.setattr(stage._TrainingRun, "_save_checkpoint", saved)
     run(paths)
     assert lines == [update + 2 for update in range(UPDATES + 1)], "a header and the updates from 0"
     assert not list(folder.iterdir())

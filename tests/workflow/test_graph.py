@@ -81,6 +81,7 @@ def test_a_copy_elsewhere_with_kept_times_has_nothing_to_do(finished_run: Path, 
 
 DELETED: list[tuple[str, set[str]]] = [
     # Data and models.
+    ("raw/math500.jsonl", {"raw math500", *BENCHMARK}),
     ("backbones/M/model.safetensors", BACKBONE),
     ("data/benchmarks/math500.parquet", BENCHMARK),
     ("data/training/M.parquet", POOL),
@@ -153,6 +154,7 @@ def test_a_deleted_file_is_made_again_with_exactly_its_dependents(
 @pytest.mark.parametrize(
     "file",
     [
+        "raw/math500.jsonl",
         "backbones/M/model.safetensors",
         "rollouts/M.parquet",
         "responses/M/math500/native.parquet",
@@ -162,11 +164,6 @@ def test_a_deleted_file_is_made_again_with_exactly_its_dependents(
 def test_snakemake_makes_a_deleted_file_again_with_exactly_its_dependents(copied_run: Path, file: str) -> None:
     (copied_run / "results" / "smoke" / re.sub(r"\bM\b", MODEL, file)).unlink()
     assert planned(copied_run) == dict(DELETED)[file]
-
-
-def test_a_deleted_generated_data_set_is_made_only_where_another_job_needs_it(copied_run: Path) -> None:
-    (copied_run / "results/smoke/raw/math500.jsonl").unlink()
-    assert planned(copied_run) == set()
 
 
 def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_run: Path) -> None:
