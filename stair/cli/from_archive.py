@@ -12,9 +12,8 @@ from stair.config.model import Config
 from stair.config.paths import FROM_ARCHIVE, RunPaths, anchored, project_root
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.archive import SHOWN, unpacked
-from stair.pipeline.inputs import stages_of
 from stair.pipeline.job_list import config_words
-from stair.pipeline.jobs import PLACES, STAGES
+from stair.pipeline.jobs import PLACES, STAGES, stages_of
 from stair.pipeline.verify import Receipts, faults
 from stair.records.files import write_text_if_changed
 from stair.records.keys import file_digest

@@ -1,4 +1,4 @@
-"""Inputs of rules where the set of files depends on the configuration, and the files of every stage.
+"""Inputs of rules where the set of files depends on the configuration.
 
 All other inputs are written out in the rules. A method takes Snakemake's wildcards and is used as an input function; one
 that returns groups by name is used with `unpack`.
@@ -6,28 +6,17 @@ that returns groups by name is used with `unpack`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import BACKBONE_FILES, BACKBONE_OUTPUTS, RunPaths, input_name
-from stair.config.replay import REPLAY_PARTS
+from stair.config.paths import BACKBONE_FILES, RunPaths, input_name
 from stair.core import Place
 from stair.models.model_folder import revision_files
-from stair.paper.exhibits import (
-    FIGURE_SUFFIXES,
-    TABLE_SUFFIXES,
-    Groups,
-    Kind,
-    analyzed_models,
-    evaluated_places,
-    exhibits,
-    named,
-    reported_values,
-)
-from stair.pipeline.jobs import STAGES
+from stair.paper.exhibits import Groups, Kind, evaluated_places, exhibits, named, reported_values
+from stair.pipeline.jobs import stage_files, stages_of
 from stair.records.manifest import manifest_path
 
 
@@ -116,7 +105,9 @@ class RuleInputs:
         return [self.paths.shard(str(number), str(count), *work) for number in range(count)]
 
     def carded_responses(self, wildcards: Any) -> list[Path]:
-        return [self.paths.responses(*place) for place in evaluated(self.config) if place.model == wildcards.model]
+        return [
+            self.paths.responses(*place) for place in evaluated_places(self.config) if place.model == wildcards.model
+        ]
 
     def runtime(self, wildcards: Any) -> Groups:
         """What the runtime study reads: saved histories and a controller, or nothing with random weights."""
@@ -146,8 +137,8 @@ class RuleInputs:
             "training": [paths.training_sessions(model) for model in config.models],
             "validation": [paths.validation_sessions(model) for model in config.models],
             "sessions": [paths.evaluation_sessions(key) for key in config.benchmarks],
-            "responses": [paths.responses(*place) for place in evaluated(config)],
-            "shared_t1": [study.paths.responses(*place) for place in evaluated(study.config)],
+            "responses": [paths.responses(*place) for place in evaluated_places(config)],
+            "shared_t1": [study.paths.responses(*place) for place in evaluated_places(study.config)],
         }
 
     def table(self, wildcards: Any) -> Groups:
@@ -197,128 +188,10 @@ class RuleInputs:
             "checks": [self.paths.checks],
         }
 
-    def _statistics(self, models: Iterable[str], parts: Iterable[str]) -> list[Path]:
-        parts = list(parts)
-        return [self.paths.replay_statistics(model, part) for model in models for part in parts]
-
-    # ------------------------------------------------------------ the files of stages
-
     def target(self, stage: str) -> list[Path]:
         """The files of a target; those of `all` are the files of every stage.
 
-        If an intermediate output is deleted, it is made again, and then its dependents.
+        Snakemake makes a deleted intermediate output again only if it is a target. Its dependents follow.
         """
         stages = stages_of(self.config) if stage == "all" else [stage]
-        return [file for each in stages for file in self.stage_files(each)]
-
-    def stage_files(self, stage: str) -> list[Path]:
-        files: dict[str, Any] = {
-            "backbones": self._backbones,
-            "data": self._data,
-            "preflight": self._preflight,
-            "rollouts": self._rollouts,
-            "sessions": self._sessions,
-            "training": self._training,
-            "evaluation": self._evaluation,
-            "controls": lambda: self._of_study(RunPaths.responses),
-            "scores": self._scores,
-            "replay": self._replay,
-            "runtime": lambda: (
-                [] if self.config.runtime is None else map(self.paths.runtime, self.config.runtime.models)
-            ),
-            "check": lambda: [self.paths.checks],
-            "tables": lambda: self._exhibits("table", TABLE_SUFFIXES),
-            "figures": lambda: self._exhibits("figure", FIGURE_SUFFIXES),
-            "comparison": lambda: [self.paths.comparison(".csv"), self.paths.comparison(".md")],
-            "claims": lambda: [self.paths.claims(".csv"), self.paths.claims(".md")],
-            "provenance": lambda: [self.paths.provenance],
-            "report": lambda: [self.paths.report],
-        }
-        return list(files[stage]())
-
-    def _exhibits(self, kind: Kind, suffixes: Iterable[str]) -> list[Path]:
-        suffixes = list(suffixes)
-        every = [each for each in exhibits(self.config) if each.kind == kind]
-        return [each.file(self.paths, suffix) for each in every for suffix in suffixes]
-
-    def _backbones(self) -> list[Path]:
-        small = [model for model, item in self.config.models.items() if item.tiny is not None]
-        return [self.paths.backbone(model) / name for model in small for name in BACKBONE_OUTPUTS]
-
-    def _data(self) -> list[Path]:
-        config, paths = self.config, self.paths
-        sources = {"training_pool": config.training_pool, **config.benchmarks}
-        generated = [name for name, source in sources.items() if source.tiny is not None and source.path is None]
-        raw = [paths.dataset_file(config, name) for name in generated]
-        tables = [paths.benchmark(key) for key in config.benchmarks]
-        pools = [file for model in config.models for file in (paths.training_pool(model), paths.cleaning(model))]
-        report = [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
-        return [*raw, *tables, *pools, *report]
-
-    def _preflight(self) -> list[Path]:
-        return [
-            file
-            for model in self.config.models
-            for file in (
-                self.paths.preflight(model),
-                self.paths.preflight_limits(model, "training_pool"),
-                *(self.paths.preflight_limits(model, key) for key in self._answered(model)),
-            )
-        ]
-
-    def _answered(self, model: str) -> list[str]:
-        """The benchmarks that a model answers, in the evaluation or in the study with a shared T1 history."""
-        return [*dict.fromkeys((*self.config.benchmarks_of(model), *self.config.shared_t1().benchmarks_of(model)))]
-
-    def _rollouts(self) -> list[Path]:
-        models, paths = self.config.models, self.paths
-        return [file(model) for model in models for file in (paths.rollouts, paths.data_card)]
-
-    def _sessions(self) -> list[Path]:
-        models, paths = self.config.models, self.paths
-        writers = (paths.training_sessions, paths.validation_sessions, paths.dropped_records)
-        return [
-            *(paths.evaluation_sessions(key) for key in self.config.benchmarks),
-            *(files(model) for model in models for files in writers),
-        ]
-
-    def _training(self) -> list[Path]:
-        jobs = [(model, key) for key in self.config.controllers for model in self.config.trained(key)]
-        return [file for job in jobs for file in self.paths.controller_files(self.config, *job)]
-
-    def _evaluation(self) -> list[Path]:
-        answers = {place: self.paths.responses(*place) for place in evaluated(self.config)}
-        cards = [
-            self.paths.response_card(model)
-            for model in self.config.models
-            if any(place.model == model for place in answers)
-        ]
-        return [*answers.values(), *cards]
-
-    def _of_study(self, files: Any) -> list[Path]:
-        study = self.shared_t1
-        return [files(study.paths, *place) for place in evaluated(study.config)]
-
-    def _scores(self) -> list[Path]:
-        own = [self.paths.scored(*place) for place in evaluated(self.config)]
-        return [*own, *self._of_study(RunPaths.scored)]
-
-    def _replay(self) -> list[Path]:
-        paths = self.paths
-        models = () if self.config.replay is None else self.config.replay.models
-        measured = (paths.replay_problems, paths.replay_histories, paths.replay_cells)
-        return [
-            *(files(model) for model in models for files in measured),
-            *self._statistics(analyzed_models(self.config), REPLAY_PARTS),
-        ]
-
-
-def evaluated(config: Config) -> list[Place]:
-    """Every place that a run, or its study with a shared T1 history, evaluates: one condition after the other."""
-    return [Place(*pair, condition) for condition in config.conditions for pair in config.evaluated(condition)]
-
-
-def stages_of(config: Config) -> Sequence[str]:
-    """The stages of a run in their order: of one that only measures, those of the runtime study."""
-    measuring = ("runtime", "tables", "figures", "provenance", "report")
-    return measuring if config.only_measures else tuple(STAGES)
+        return [file for each in stages for file in stage_files(self.config, self.paths, each)]

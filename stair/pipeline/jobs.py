@@ -1,18 +1,22 @@
-"""The jobs of the workflow, a row for each rule: what does the work, and the settings that make its outputs stale.
+"""The jobs of the workflow, a row for each rule: what does the work, its outputs, and the settings that make them stale.
 
-A rule in `workflow/rules` has the job's files. Its shell line is `stair job RULE ...` (`stair.cli.job`), which checks the
+A rule in `workflow/rules` has the files of one job. Its shell line is `stair job RULE ...` (`stair.cli.job`), which checks the
 inputs, calls the row's function and writes the manifest. Imports no stage: a function is imported when its job starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from stair.config.engines import EngineName
 from stair.config.model import Config
+from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
+from stair.config.replay import REPLAY_PARTS
 from stair.config.setting_places import Settings
+from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, Kind, analyzed_models, evaluated_places, exhibits
 from stair.records.keys import digest_of
 from stair.records.manifest import CODE, CONFIGURATION, source_digest
 from stair.stages.data import settings as data
@@ -25,6 +29,13 @@ from stair.stages.sessions import settings as sessions
 from stair.stages.training import settings as training
 from stair.tiny import settings as tiny
 
+Files = Callable[[Config, RunPaths], Iterable[Path]]
+"""The outputs of a rule in a run."""
+
+
+def _no_files(config: Config, paths: RunPaths) -> list[Path]:
+    return []
+
 
 class Job(NamedTuple):
     stage: str
@@ -36,6 +47,8 @@ class Job(NamedTuple):
     """The settings that its outputs depend on, from the configuration and `names`: a changed one runs the job again."""
     names: tuple[str, ...] = ()
     """The wildcards that decide its outputs. Those of a shard, and of a file's suffix, are none."""
+    files: Files = _no_files
+    """The outputs of all its jobs in a run. Those of a shard are deleted once they are sealed."""
     engine: Callable[..., EngineName | None] | None = None
     """The engine that it computes with, from the configuration and `names`; None: it needs no GPU."""
     progress: str = ""
@@ -98,12 +111,86 @@ def _training_engine(config: Config, model: str, controller: str) -> EngineName 
     return None if config.controllers[controller].path is not None else "transformers"
 
 
+def of_models(*files: Callable[[RunPaths, str], Path]) -> Files:
+    """These files of each model."""
+    return lambda config, paths: [file(paths, model) for model in config.models for file in files]
+
+
+def _of_benchmarks(file: Callable[[RunPaths, str], Path]) -> Files:
+    return lambda config, paths: [file(paths, benchmark) for benchmark in config.benchmarks]
+
+
+def _of_replayed(*files: Callable[[RunPaths, str], Path]) -> Files:
+    return lambda config, paths: [
+        file(paths, model) for model in (config.replay.models if config.replay else ()) for file in files
+    ]
+
+
+def _backbones(config: Config, paths: RunPaths) -> Iterable[Path]:
+    small = [model for model, item in config.models.items() if item.tiny is not None]
+    return [paths.backbone(model) / name for model in small for name in BACKBONE_OUTPUTS]
+
+
+def _generated_sets(config: Config, paths: RunPaths) -> Iterable[Path]:
+    sources = {"training_pool": config.training_pool, **config.benchmarks}
+    generated = [name for name, source in sources.items() if source.tiny is not None and source.path is None]
+    return [paths.dataset_file(config, name) for name in generated]
+
+
+def _data_report(config: Config, paths: RunPaths) -> Iterable[Path]:
+    return [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
+
+
+def _preflight_limits(config: Config, paths: RunPaths) -> Iterable[Path]:
+    for model in config.models:
+        answered = (*config.benchmarks_of(model), *config.shared_t1().benchmarks_of(model))
+        for prompts in dict.fromkeys(("training_pool", *answered)):
+            yield paths.preflight_limits(model, prompts)
+
+
+def _controllers(config: Config, paths: RunPaths) -> Iterable[Path]:
+    trained = [(model, key) for key in config.controllers for model in config.trained(key)]
+    return [file for names in trained for file in paths.controller_files(config, *names)]
+
+
+def _responses(config: Config, paths: RunPaths) -> Iterable[Path]:
+    return [paths.responses(*place) for place in evaluated_places(config)]
+
+
+def _response_cards(config: Config, paths: RunPaths) -> Iterable[Path]:
+    answering = {place.model for place in evaluated_places(config)}
+    return [paths.response_card(model) for model in config.models if model in answering]
+
+
+def _scores(config: Config, paths: RunPaths) -> Iterable[Path]:
+    return [paths.scored(*place) for place in evaluated_places(config)]
+
+
+def _of_shared_t1(files: Files) -> Files:
+    return lambda config, paths: files(config.shared_t1(), paths.shared_t1)
+
+
+def _replay_statistics(config: Config, paths: RunPaths) -> Iterable[Path]:
+    return [paths.replay_statistics(model, part) for model in analyzed_models(config) for part in REPLAY_PARTS]
+
+
+def _runtime(config: Config, paths: RunPaths) -> Iterable[Path]:
+    return [] if config.runtime is None else map(paths.runtime, config.runtime.models)
+
+
+def _exhibits(kind: Kind, suffixes: Iterable[str]) -> Files:
+    return lambda config, paths: [
+        each.file(paths, suffix) for each in exhibits(config) if each.kind == kind for suffix in suffixes
+    ]
+
+
 _PLACE = ("model", "benchmark", "condition")
 _TRAINING = Job(
     "training",
     "stair.stages.training.stage:train",
     training.training,
     ("model", "controller"),
+    _controllers,
     _training_engine,
     "training/{model}/{controller}",
     folder=True,
@@ -113,26 +200,61 @@ _TRAINING = Job(
 
 JOBS: dict[str, Job] = {
     "backbone": Job(
-        "backbones", "stair.tiny.stage:train", tiny.backbone, ("model",), None, "backbone/{model}", True, True
+        "backbones",
+        "stair.tiny.stage:train",
+        tiny.backbone,
+        ("model",),
+        _backbones,
+        progress="backbone/{model}",
+        folder=True,
+        reusable=True,
     ),
-    "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",)),
-    "benchmark": Job("data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",)),
-    "training_pool": Job("data", "stair.stages.data.stage:training_pool", data.training_pool, ("model",)),
-    "data_report": Job("data", "stair.stages.data.report:write_report", shown),
-    "preflight_model": Job("preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",)),
-    "preflight_limits": Job("preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts")),
+    "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",), _generated_sets),
+    "benchmark": Job(
+        "data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",), _of_benchmarks(RunPaths.benchmark)
+    ),
+    "training_pool": Job(
+        "data",
+        "stair.stages.data.stage:training_pool",
+        data.training_pool,
+        ("model",),
+        of_models(RunPaths.training_pool, RunPaths.cleaning),
+    ),
+    "data_report": Job("data", "stair.stages.data.report:write_report", shown, (), _data_report),
+    "preflight_model": Job(
+        "preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",), of_models(RunPaths.preflight)
+    ),
+    "preflight_limits": Job(
+        "preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts"), _preflight_limits
+    ),
     "rollout_shard": Job(
         "rollouts",
         "stair.stages.rollouts.stage:generate",
         rollouts.rollouts,
         ("model",),
-        _rollouts_engine,
-        "rollouts/{model}/{shard}",
+        engine=_rollouts_engine,
+        progress="rollouts/{model}/{shard}",
     ),
-    "seal_rollouts": Job("rollouts", "stair.stages.rollouts.stage:seal", rollouts.rollouts, ("model",)),
-    "data_card": Job("rollouts", "stair.stages.rollouts.card:write_card", shown, ("model",)),
-    "training_sessions": Job("sessions", "stair.stages.sessions.stage:training", sessions.sessions, ("model",)),
-    "evaluation_sessions": Job("sessions", "stair.stages.sessions.stage:evaluation", sessions.sessions, ("benchmark",)),
+    "seal_rollouts": Job(
+        "rollouts", "stair.stages.rollouts.stage:seal", rollouts.rollouts, ("model",), of_models(RunPaths.rollouts)
+    ),
+    "data_card": Job(
+        "rollouts", "stair.stages.rollouts.card:write_card", shown, ("model",), of_models(RunPaths.data_card)
+    ),
+    "training_sessions": Job(
+        "sessions",
+        "stair.stages.sessions.stage:training",
+        sessions.sessions,
+        ("model",),
+        of_models(RunPaths.training_sessions, RunPaths.validation_sessions, RunPaths.dropped_records),
+    ),
+    "evaluation_sessions": Job(
+        "sessions",
+        "stair.stages.sessions.stage:evaluation",
+        sessions.sessions,
+        ("benchmark",),
+        _of_benchmarks(RunPaths.evaluation_sessions),
+    ),
     "train_controller": _TRAINING,
     "train_lora": _TRAINING,
     "train_lora_stair": _TRAINING,
@@ -141,45 +263,79 @@ JOBS: dict[str, Job] = {
         "stair.stages.evaluation.stage:generate",
         evaluation.evaluation,
         _PLACE,
-        _answers_engine,
-        "evaluation/{model}/{benchmark}/{condition}/{shard}",
+        engine=_answers_engine,
+        progress="evaluation/{model}/{benchmark}/{condition}/{shard}",
     ),
-    "seal_evaluation": Job("evaluation", "stair.stages.evaluation.stage:seal", evaluation.evaluation, _PLACE),
-    "response_card": Job("evaluation", "stair.stages.evaluation.card:write_card", shown, ("model",)),
+    "seal_evaluation": Job(
+        "evaluation", "stair.stages.evaluation.stage:seal", evaluation.evaluation, _PLACE, _responses
+    ),
+    "response_card": Job("evaluation", "stair.stages.evaluation.card:write_card", shown, ("model",), _response_cards),
     "controls_shard": Job(
         "controls",
         "stair.stages.evaluation.stage:generate_controls",
         evaluation.controls,
         _PLACE,
-        _answers_engine,
-        "controls/{model}/{benchmark}/{condition}/{shard}",
+        engine=_answers_engine,
+        progress="controls/{model}/{benchmark}/{condition}/{shard}",
     ),
-    "seal_controls": Job("controls", "stair.stages.evaluation.stage:seal_controls", evaluation.controls, _PLACE),
-    "score_condition": Job("scores", "stair.stages.evaluation.scores:score", evaluation.scores, _PLACE),
-    "score_controls": Job("scores", "stair.stages.evaluation.scores:score_controls", evaluation.scores, _PLACE),
-    "replay_design": Job("replay", "stair.stages.replay.stage:design", replay.replay_design, ("model",)),
+    "seal_controls": Job(
+        "controls",
+        "stair.stages.evaluation.stage:seal_controls",
+        evaluation.controls,
+        _PLACE,
+        _of_shared_t1(_responses),
+    ),
+    "score_condition": Job("scores", "stair.stages.evaluation.scores:score", evaluation.scores, _PLACE, _scores),
+    "score_controls": Job(
+        "scores", "stair.stages.evaluation.scores:score_controls", evaluation.scores, _PLACE, _of_shared_t1(_scores)
+    ),
+    "replay_design": Job(
+        "replay",
+        "stair.stages.replay.stage:design",
+        replay.replay_design,
+        ("model",),
+        _of_replayed(RunPaths.replay_problems, RunPaths.replay_histories),
+    ),
     "replay_shard": Job(
         "replay",
         "stair.stages.replay.stage:measure",
         replay.replay,
         ("model",),
-        _transformers,
-        "replay/{model}/{shard}",
+        engine=_transformers,
+        progress="replay/{model}/{shard}",
     ),
-    "seal_replay": Job("replay", "stair.stages.replay.stage:seal", replay.replay, ("model",)),
+    "seal_replay": Job(
+        "replay", "stair.stages.replay.stage:seal", replay.replay, ("model",), _of_replayed(RunPaths.replay_cells)
+    ),
     "replay_statistics": Job(
-        "replay", "stair.stages.replay.stage:analyze", replay.replay_statistics, ("model", "part")
+        "replay", "stair.stages.replay.stage:analyze", replay.replay_statistics, ("model", "part"), _replay_statistics
     ),
     "measure_runtime": Job(
-        "runtime", "stair.stages.runtime.stage:run", runtime.runtime, ("model",), _transformers, "runtime/{model}"
+        "runtime",
+        "stair.stages.runtime.stage:run",
+        runtime.runtime,
+        ("model",),
+        _runtime,
+        _transformers,
+        "runtime/{model}",
     ),
-    "check": Job("check", "stair.stages.checks.stage:run", shown),
-    "table": Job("tables", "stair.paper.make:write_table", shown, ("table",)),
-    "figure": Job("figures", "stair.paper.make:write_figure", shown, ("figure",)),
-    "comparison": Job("comparison", "stair.paper.comparison.stage:run", shown),
-    "claims": Job("claims", "stair.paper.claims.stage:run", shown),
-    "provenance": Job("provenance", "stair.pipeline.provenance:write_provenance", shown),
-    "report": Job("report", "stair.paper.report.stage:write_report", shown),
+    "check": Job("check", "stair.stages.checks.stage:run", shown, (), lambda config, paths: [paths.checks]),
+    "table": Job("tables", "stair.paper.make:write_table", shown, ("table",), _exhibits("table", TABLE_SUFFIXES)),
+    "figure": Job("figures", "stair.paper.make:write_figure", shown, ("figure",), _exhibits("figure", FIGURE_SUFFIXES)),
+    "comparison": Job(
+        "comparison",
+        "stair.paper.comparison.stage:run",
+        shown,
+        (),
+        lambda config, paths: map(paths.comparison, (".csv", ".md")),
+    ),
+    "claims": Job(
+        "claims", "stair.paper.claims.stage:run", shown, (), lambda config, paths: map(paths.claims, (".csv", ".md"))
+    ),
+    "provenance": Job(
+        "provenance", "stair.pipeline.provenance:write_provenance", shown, (), lambda config, paths: [paths.provenance]
+    ),
+    "report": Job("report", "stair.paper.report.stage:write_report", shown, (), lambda config, paths: [paths.report]),
 }
 """Every rule with outputs, by its name, in the order of the stages. Downloads from the hub have none: they are no result of
 a run."""
@@ -189,6 +345,18 @@ STAGES: dict[str, tuple[str, ...]] = {
     for stage in dict.fromkeys(job.stage for job in JOBS.values())
 }
 """The targets of the workflow in their order, without `fetch` and `all`, each with its rules."""
+
+
+def stages_of(config: Config) -> Sequence[str]:
+    """The stages of a run in their order: of one that only measures, those of the runtime study."""
+    measuring = ("runtime", "tables", "figures", "provenance", "report")
+    return measuring if config.only_measures else tuple(STAGES)
+
+
+def stage_files(config: Config, paths: RunPaths, stage: str) -> list[Path]:
+    """The outputs of a stage."""
+    files = dict.fromkeys(JOBS[rule].files for rule in STAGES[stage])  # the rules of training share a row
+    return [file for each in files for file in each(config, paths)]
 
 
 def settings_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> Settings:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.pipeline.driver import has_ended
+from stair.pipeline.jobs import stage_files, stages_of
 from stair.records.progress import ProgressFile, duration, read_progress
 
 if TYPE_CHECKING:
@@ -52,10 +53,7 @@ def _state(progress: ProgressFile) -> State:
 
 def outputs_of(config: Config, paths: RunPaths) -> dict[str, tuple[int, int]]:
     """The outputs of each stage that exist, and all of them."""
-    from stair.pipeline.inputs import RuleInputs, stages_of
-
-    inputs = RuleInputs(config, paths)
-    files = {stage: inputs.target(stage) for stage in stages_of(config)}
+    files = {stage: stage_files(config, paths, stage) for stage in stages_of(config)}
     return {stage: (sum(file.exists() for file in made), len(made)) for stage, made in files.items()}
 
 

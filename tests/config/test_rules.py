@@ -12,9 +12,9 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.pipeline.inputs import RuleInputs, stages_of
+from stair.pipeline.inputs import RuleInputs
 from stair.pipeline.job_list import ListedJob
-from stair.pipeline.jobs import JOBS, SHARED_CODE, STAGES, imported
+from stair.pipeline.jobs import JOBS, SHARED_CODE, STAGES, imported, stage_files, stages_of
 from tests.listed import ROOT, listed
 
 RUNS = ("tiny", "paper", "smoke", "shapes")
@@ -90,13 +90,14 @@ def behind(run: str, job: ListedJob) -> list[ListedJob]:
 def test_a_stage_asks_for_every_output_of_its_rules(run: str) -> None:
     """Else a deleted file would stay away. Shards are made where their seal needs them."""
     config = resolve(ROOT, {"run": run})
-    inputs, made = RuleInputs(config, RunPaths(Path())), {stage: set[str]() for stage in STAGES}
+    paths, made = RunPaths(Path()), {stage: set[str]() for stage in STAGES}
     for job in listed(run):
         if job.rule not in FETCH_RULES and not job.rule.endswith("_shard"):
             made[JOBS[job.rule].stage].update(job.outputs)
     stages = stages_of(config)
-    assert made == {stage: set(map(str, inputs.stage_files(stage))) if stage in stages else set() for stage in STAGES}
-    assert set(map(str, inputs.target("all"))) == set().union(*made.values())
+    files = {stage: {*map(str, stage_files(config, paths, stage))} if stage in stages else set() for stage in STAGES}
+    assert made == files
+    assert set(map(str, RuleInputs(config, paths).target("all"))) == set().union(*made.values())
 
 
 def test_every_result_leads_to_the_report(run: str) -> None:

@@ -28,6 +28,7 @@ from stair.paper.make import build_figure
 from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
 from stair.paper.tidy import tidy_csv
 from stair.pipeline.inputs import RuleInputs
+from stair.pipeline.jobs import stage_files
 from stair.stages.replay.analysis.block_intervals import Ends, block_interval
 from stair.stages.replay.analysis.decomposition import VIEWS
 from stair.stages.replay.analysis.geometry import WHITENED
@@ -343,8 +344,7 @@ def test_an_unanalyzed_replay_has_no_statistics(config: Config) -> None:
     assert config.replay is not None
     unanalyzed = config.model_copy(update={"replay": config.replay.model_copy(update={"analysis": None})})
     measured, analyzed = (
-        {file.name for file in RuleInputs(each, RunPaths.of(each)).stage_files("replay")}
-        for each in (unanalyzed, config)
+        {file.name for file in stage_files(each, RunPaths.of(each), "replay")} for each in (unanalyzed, config)
     )
     assert measured == {"problems.parquet", "histories.parquet", "cells.parquet"}
     assert analyzed - measured == {f"{part}.parquet" for part in REPLAY_PARTS}
