@@ -20,16 +20,14 @@ import torch
 from benchmarks.figures import Bar, Figures
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
-from stair.method import Reflector, Segment
+from stair.method import Reflector
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
-from stair.stages.runtime.measure import Measurer, Method
-from stair.stages.runtime.shapes import controlled_layers, random_model, shape_config
-from stair.stages.runtime.study_units import FULL, NATIVE, Unit, synthetic_histories
+from stair.stages.runtime.measure import CONSTRUCTION, NATIVE, Measurer, Method
+from stair.stages.runtime.shapes import controlled_layers, random_history, random_model, shape_config
 
-PARTS = ("construction", "transfer", "prefill")
-ADDED_MS, DECODED = 15.0, 100.0
-"""On one H200-class GPU: what the full bank adds to the prefill, and tokens a second of one sequence."""
+DECODED = 100.0
+"""On one H200-class GPU: tokens a second of one sequence."""
 
 
 def main() -> int:
@@ -56,73 +54,51 @@ def main() -> int:
         options.error(f"--question {question}: the question is the end of the prompt, which has {prompt} tokens")
     shape = shape_config(chosen.model, reduced=not gpu)
     facts, layers = describe(shape), controlled_layers(reduced=not gpu)
-    (history,) = synthetic_histories(
-        [entries], prompt=prompt, question=question, vocabulary=facts.vocabulary, seed="benchmark"
+    history = random_history(
+        "random", entries, prompt=prompt, question=question, vocabulary=facts.vocabulary, seed="benchmark"
     )
     method = Method(
         sampling=SamplingSettings(temperature=0.7, top_p=0.8, top_k=20),
-        tokens=facts.vocabulary,
+        vocabulary=facts.vocabulary,
         stop_ids=(),
         end_of_thinking=None,
         chunk=2_048,
         block=256,
-        decode=chosen.tokens,
         read=ReadSpecification(),
+        prefixes=(prefix,),
+        tokens=chosen.tokens,
         warmups=1,
         repetitions=chosen.repetitions,
     )
-    units = (
-        Unit("construction", history.name, "", "", 0, entries),
-        Unit("row", history.name, NATIVE, "", 0, entries),
-        Unit("row", history.name, f"prefix-{prefix}", "fast-serial", prefix, entries),
-        Unit("row", history.name, FULL, "fast-serial", entries, entries),
-        Unit("row", history.name, FULL, "fast-overlapped", entries, entries),
-    )
     figures = Figures(chosen.json)
-    model = random_model(shape, chosen.device, torch.bfloat16 if gpu else torch.float32)
-    measurer = Measurer(model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0), method)
-    segments: list[Segment] = []
-    native = None
-    for unit in units:
-        name = f"{chosen.model}, {' '.join(filter(None, (unit.row or unit.part, unit.variant)))}"
-        with figures.case(name):
-            if unit.variant and not segments:
-                segments.append(measurer.construct(history))
-            record = measurer.measure(unit, history, segments)
-            if "gap" in record:
-                figures.left_out(name, record["gap"])
-                continue
-            found = medians(record["repetitions"])
-            if unit.row == NATIVE:
-                native = found["prefill_s"]
-            report(name, unit, found, native, measurer.memory, figures)
+    with figures.case(f"{chosen.model}, runtime"):
+        model = random_model(shape, chosen.device, torch.bfloat16 if gpu else torch.float32)
+        measurer = Measurer(model, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0), method)
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for one in measurer.measure(history):
+            rows.setdefault(one["row"], []).append(one)
+        native = median(one["prefill_s"] for one in rows[NATIVE])
+        for row, repetitions in rows.items():
+            report(f"{chosen.model}, {row}", repetitions, native, figures)
     figures.finish()
     return 0
 
 
-def medians(repetitions: list[dict[str, Any]]) -> dict[str, float]:
-    """The median of each part that was measured."""
-    return {
-        part: median(each[part] for each in repetitions) for part, value in repetitions[0].items() if value is not None
-    }
-
-
-def report(name: str, unit: Unit, found: dict[str, float], native: float | None, memory: str, figures: Figures) -> None:
-    """Print and record a unit's medians; `native` is the prefill without a bank, in seconds, if it was measured."""
-    milliseconds = {part: 1e3 * found[f"{part}_s"] for part in PARTS if f"{part}_s" in found}
-    if not unit.variant:
-        milliseconds.pop("transfer", None)  # there is no bank
-    elif native is not None:
-        added = found["prefill_s"] + found.get("transfer_s", 0.0) - native
-        milliseconds["added by transfer and read"] = 1e3 * added
-    for part, value in milliseconds.items():
-        judged = part.startswith("added") and unit.variant == "fast-overlapped"
-        figures.add(f"{name}: {part}", value, "ms", *([Bar(ADDED_MS, target=True)] if judged else []))
-    if "decode_s" in found:
+def report(name: str, repetitions: list[dict[str, Any]], native: float, figures: Figures) -> None:
+    """Print and record a row's medians; `native` is the prefill without a bank, in seconds."""
+    numbers = [key for key, value in repetitions[0].items() if isinstance(value, int | float)]
+    found = {key: median(one[key] for one in repetitions) for key in numbers}
+    if repetitions[0]["row"] == CONSTRUCTION:
+        milliseconds = {"construction": 1e3 * found["total_s"]}
+    else:
+        milliseconds = {part: 1e3 * found[f"{part}_s"] for part in ("transfer", "prefill")}
+        milliseconds["added by transfer and read"] = 1e3 * (found["prefill_s"] + found["transfer_s"] - native)
         speed = found["tokens"] / found["decode_s"]
         figures.add(f"{name}: decoding", speed, "tokens/s", Bar(DECODED, at_least=True, target=True))
+    for part, value in milliseconds.items():
+        figures.add(f"{name}: {part}", value, "ms")
     if "peak_bytes" in found:
-        figures.add(f"{name}: peak of {memory} memory", found["peak_bytes"] / 2**30, "GiB")
+        figures.add(f"{name}: peak of allocated memory", found["peak_bytes"] / 2**30, "GiB")
     print(f"{name}: " + ", ".join(f"{part} {value:.2f} ms" for part, value in milliseconds.items()), flush=True)
 
 

@@ -326,15 +326,6 @@ def _further(config: Config) -> Iterator[Exhibit]:
             "mean.",
             reported=False,
         )
-    for model in () if config.runtime is None or not config.runtime.curve else config.runtime.models:
-        yield figure(
-            f"bank_cost_{model}",
-            "bank_cost:build",
-            "fig:bank-cost",
-            files=_runtime_of(model),
-            model=model,
-            caption=f"Prefill time and memory of {config.models[model].label} against bank length.",
-        )
 
 
 # ---------------------------------------------------------------- which scored rows
@@ -446,10 +437,6 @@ def _designs(config: Config, paths: RunPaths) -> Groups:
     return {
         "design": [file for model in models for file in (paths.replay_problems(model), paths.replay_histories(model))]
     }
-
-
-def _runtime_of(model: str) -> Files:
-    return lambda config, paths: {"runtime": [paths.runtime(model)]}
 
 
 def _measured_runtime(config: Config, paths: RunPaths) -> Groups:

@@ -256,8 +256,7 @@ class Planner:
     def _runtime(self, model: str) -> Work:
         study = self._config.runtime
         assert study is not None
-        lengths = 2 + (3 if study.prefixes == "quartiles" else len(study.prefixes))
-        responses = study.histories * lengths * len(study.variants) * (study.warmups + study.repetitions)
+        responses = study.histories * (2 + len(study.prefixes)) * (study.warmups + study.repetitions)
         return self._work("measure_runtime", "one response", responses * study.tokens, responses, model=model)
 
     # ---------------------------------------------------------------- parts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import statistics
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,9 @@ from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
 from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.runtime.measure import History
 from stair.stages.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
-from stair.stages.runtime.study_units import synthetic_histories, synthetic_lengths
+from stair.stages.runtime.shapes import random_history
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"
@@ -52,22 +52,15 @@ def test_as_many_as_there_are() -> None:
     assert first_long_ones({"a": 5, "b": 1}, longer_than=1, count=4, seed="x") == ["a"]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 16])
-def test_synthetic_banks_have_the_papers_median_and_fit_its_limit(count: int) -> None:
-    lengths = synthetic_lengths(80_700, 81_919, count)
-    assert len(lengths) == count
-    assert round(statistics.median(lengths)) == 80_700
-    assert 32_768 < min(lengths) <= max(lengths) <= 81_919
+def test_random_histories_are_a_function_of_the_names() -> None:
+    def of(name: str, seed: str = "runtime") -> History:
+        return random_history(name, 1250, prompt=16, question=4, vocabulary=50, seed=seed)
 
-
-def test_synthetic_histories_are_a_function_of_the_seed() -> None:
-    one, other = (
-        synthetic_histories([1250, 1260, 1270], prompt=16, question=4, vocabulary=50, seed="runtime") for _ in range(2)
-    )
-    assert one == other
-    assert [history.entries for history in one] == [len(history.response) - 1 for history in one] == [1250, 1260, 1270]
-    assert {history.span[1] - history.span[0] for history in one} == {4}
-    assert len({history.prompt for history in one}) == 3
+    one = of("random-1")
+    assert one == of("random-1")
+    assert one.entries == len(one.response) - 1 == 1250
+    assert (len(one.prompt), one.span) == (16, (12, 16))
+    assert len({one.prompt, of("random-2").prompt, of("random-1", "again").prompt}) == 3
 
 
 @pytest.fixture

@@ -31,11 +31,11 @@ ROW_FIGURES = names("figure", "overview", "historical_computation")
 REPLAY_FIGURES = names("figure", "historical_computation", "attention", "neighborhood", "read_prediction")
 GEOMETRY_FIGURES = names("figure", "historical_computation", "neighborhood")
 DIAGRAMS = names("figure", "method", "training_scope")
-TRAINING_FIGURE, COST_FIGURE = f"figure training_{MODEL}", f"figure bank_cost_{MODEL}"
+TRAINING_FIGURE = f"figure training_{MODEL}"
 TABLES = {*MAIN_TABLES, *OWN_TABLES, *ROW_FIGURES, *REPLAY_FIGURES, *TEXT}
 """All tables but the four of the study with a shared T1, whose conditions are other ones, and the figures with labels."""
 ALL_TABLES = {*TABLES, *T1_TABLES}
-ALL_FIGURES = {*ROW_FIGURES, *REPLAY_FIGURES, *DIAGRAMS, TRAINING_FIGURE, COST_FIGURE}
+ALL_FIGURES = {*ROW_FIGURES, *REPLAY_FIGURES, *DIAGRAMS, TRAINING_FIGURE}
 CARDS = {"data_card", "response_card"}
 
 CHECKED = {"check", *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT}
@@ -51,7 +51,7 @@ SCORES = {
 STATISTICS = {*names("replay_statistics", "attention", "geometry", "read_prediction"), *REPLAY_FIGURES, *TEXT}
 MEASURED_REPLAY = {*names("replay_shard", "0", "1"), "seal_replay", *STATISTICS}
 REPLAY = {"replay_design", "table replay_design", *MEASURED_REPLAY}
-RUNTIME = {"measure_runtime", COST_FIGURE, "table bank_runtime", *TEXT}
+RUNTIME = {"measure_runtime", "table bank_runtime", *TEXT}
 
 
 def answered(condition: str, shards: int = 1) -> set[str]:

@@ -211,7 +211,7 @@ CHANGES: list[tuple[str, set[str]]] = [
         (f"runtime={{{change}}}", RUNTIME)
         for change in (
             "seed: other", "condition: stair", "histories: 1", "longer_than: 2", "prefixes: [3]", "tokens: 5", "warmups: 2",
-            "repetitions: 2", "variants: [fast-serial]", "curve: [16]", "growth: {turns: 2, entries: 8}",
+            "repetitions: 2",
         )
     ),
     ("runtime=null", TEXT),

@@ -19,7 +19,7 @@ from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
-from stair.stages.runtime.study_units import History
+from stair.stages.runtime.measure import History
 
 
 class _SavedTurn(NamedTuple):

@@ -1,15 +1,18 @@
-"""Models of random weights at the published shapes, and one reduced shape of each for a CPU."""
+"""Models of random weights at the published shapes, one reduced shape of each for a CPU, and histories of random tokens."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from stair.engines.identity import attention_path
 from stair.models.attention import implementation
 from stair.models.device_and_dtype import resolved_device
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
+from stair.records.seeds import seed_of
+from stair.stages.runtime.measure import History
 
 _REDUCED: dict[str, Any] = {
     "vocab_size": 1024,
@@ -28,6 +31,8 @@ _REDUCED_LINEAR = {
     "linear_value_head_dim": 16,
 }
 _REDUCED_LAYERS = (3, 7, 11)
+REDUCED = 32
+"""What divides all numbers of tokens beside a reduced shape."""
 
 
 def shape_config(model: str, *, reduced: bool) -> dict[str, Any]:
@@ -63,3 +68,16 @@ def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attent
             AutoConfig.for_model(**config), dtype=dtype, attn_implementation=attention
         )
     return model.eval().requires_grad_(False)
+
+
+def random_history(name: str, entries: int, *, prompt: int, question: int, vocabulary: int, seed: str) -> History:
+    """Return a history of random ids below `vocabulary`, a function of the names of the seed and the history.
+
+    The T2 prompt has `prompt` tokens, the last `question` of which are its control span; the T1 prompt has as many as the span.
+    """
+    drawn = np.random.default_rng(seed_of(seed, name))
+    # The token drawn last has no state, so a response has one token more than entries.
+    first, response, ids = (
+        tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
+    )
+    return History(name, first, response, ids, (prompt - question, prompt), entries)
