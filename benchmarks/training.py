@@ -1,13 +1,13 @@
-"""One update's time in parts, and a turn's peak memory beside the estimate, on a random model of a real architecture.
+"""One update's time in parts, and a turn's peak memory, on a random model of a real architecture.
 
     python -m benchmarks.training                      # both architectures, small, in FP32, for a CPU
     python -m benchmarks.training --tokens 4096        # longer responses
     python -m benchmarks.training --device cuda        # the paper's three models at their shapes, in BF16
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
-process of its own for each model. Both with all layers run again in the backward pass, and with as few as the GPU's memory
-allows (on a CPU none). The estimate is held to 0.9 to 1.1 times what is measured. An adapter is also measured with its two
-products in FP32, as PEFT computes them, beside the product's BF16.
+process of its own for each model. With nothing run again in the backward pass, with all layers, and with the MLPs in chunks too.
+Operations are those that torch's FlopCounterMode counts, with what runs again; it does not see the kernels of the bank's read.
+An adapter is also measured with its two products in FP32, as PEFT computes them, beside the product's BF16.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, cast
 
-from benchmarks.figures import Bar, Figures
+from benchmarks.figures import Figures
 from stair.records.interruption import end_with_parent
-from stair.stages.training.operations import utilisation
 
-LEAST_RATIO, MOST_RATIO = 0.9, 1.1
+PUBLISHED_TFLOPS = {"H100": 989, "H200": 989, "H800": 989, "A100": 312, "A800": 312, "L40S": 362}
+"""10^12 operations a second in BF16, without sparsity, by a part of a GPU's name."""
 SMALL = ("qwen3", "qwen3_5")
 """Both architectures at the sizes that --hidden, --layers and --vocabulary give."""
 REAL = ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b")
@@ -124,22 +124,13 @@ def report(
     print(f"  of the student forward, reads of the bank: {costs['read']:.2f} s ({costs['read'] / total:.1%} of all)")
     figures.add(f"{where}: reads of the bank", costs["read"], "s", note=f"{costs['read'] / total:.1%} of all")
     rate, tflops = 3 * chosen.tokens / total, costs["operations"] / total / 1e12
-    share = utilisation(tflops, costs["device"])
-    note = "layers that run again count once" + ("" if share is None else f"; {share:.0%} of the published ones")
+    published = next((peak for name, peak in PUBLISHED_TFLOPS.items() if name in costs["device"]), None)
+    note = "with what runs again" + ("" if published is None else f"; {tflops / published:.0%} of the published ones")
     print(f"  {rate:,.0f} supervised tokens/s, {tflops:,.2f} TFLOP/s ({note})")
     figures.add(f"{where}: supervised tokens", rate, "tokens/s", note=f"{total:.3f} s a session")
     figures.add(f"{where}: operations", tflops, "TFLOP/s", note=note)
-    if costs["estimate"] is None:
-        return
-    ratio = costs["estimate"] / costs["measured"]
-    print(
-        f"  memory above the weights: {costs['measured'] / 2**20:.0f} MiB measured, {costs['estimate'] / 2**20:.0f} MiB "
-        f"estimated ({ratio:.2f})"
-    )
-    estimate = f"estimated {costs['estimate'] / 2**30:.2f} GiB; {costs['again']} layers run again in the last turn"
-    figures.add(f"{where}: memory above the weights", costs["measured"] / 2**30, "GiB", note=estimate)
-    bars = (Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO))
-    figures.add(f"{where}: memory, estimated over measured", ratio, "x", *bars)
+    print(f"  memory above the weights: {costs['measured'] / 2**20:.0f} MiB")
+    figures.add(f"{where}: memory above the weights", costs["measured"] / 2**30, "GiB")
 
 
 def configuration(chosen: argparse.Namespace, shape: str) -> tuple[dict[str, Any], tuple[int, ...]]:
@@ -178,16 +169,15 @@ def widen_products(model: Any) -> None:
 
 
 def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict[str, Any]]:
-    """A session of four equal turns, with all layers run again and with few; an adapter's also with products in FP32."""
+    """A session of four equal turns, by what runs again; an adapter's also with products in FP32."""
     import torch
+    from torch.utils.flop_counter import FlopCounterMode
 
     from stair.method.read import RowReadout
-    from stair.models.attention import needs_no_mask
     from stair.sessions.renderer import Renderer
     from stair.stages.runtime.shapes import random_model
     from stair.stages.training.student import Student
-    from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
-    from stair.stages.training.turn_memory import Turn, turn_memory
+    from stair.stages.training.teacher_forcing import Recompute, RecordedTurn, TeacherForcing
     from stair.tiny.tokenizer import train_tokenizer
 
     torch.set_num_threads(chosen.threads)
@@ -228,43 +218,34 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict
         return read_out
 
     RowReadout._readout = timed_read  # type: ignore[method-assign]
-    visible = 0 if thinking else chosen.tokens  # without a marker nothing of a thinking response is seen again
-    longest = Turn(3 * (visible + 25), 25, chosen.tokens, 3 * chosen.tokens)
-    trained = sum(each.numel() for named in student.parts().values() for each in named.values())
-    every, found = len(model.get_decoder().layers), {}
-    for way in ("all layers again", "few layers again", *["few layers again, products in FP32"] * student.adapts):
-        few, wide = way.startswith("few"), way.endswith("FP32")
-        if wide:
+    ways = {
+        "all layers again": Recompute.LAYERS,
+        "MLPs in chunks too": Recompute.MLP_IN_CHUNKS,
+        "nothing again": Recompute.NOTHING,
+    }
+    if student.adapts:
+        ways["nothing again, products in FP32"] = Recompute.NOTHING
+    found = {}
+    for way, recompute in ways.items():
+        if way.endswith("FP32"):
             widen_products(model)
-        counts = [0 if few else every]
+        forcing = TeacherForcing(student=student, renderer=renderer, recompute=recompute, timer=timer)
 
-        class Forcing(TeacherForcing):
-            """Keeps the number of layers that run again in the last turn."""
-
-            def layers_to_recompute(self, turn: Turn, counts: list[int] = counts) -> int:
-                counts[0] = super().layers_to_recompute(turn)
-                return counts[0]
-
-        fitting = few and device == "cuda"
-        forcing = Forcing(student=student, renderer=renderer, recomputed=None if fitting else counts[0], timer=timer)
-
-        def session(turns: list[RecordedTurn] = turns, forcing: TeacherForcing = forcing) -> float:
-            return forcing.run(turns, lambda turn, parts: parts.loss.backward()).operations
+        def session(turns: list[RecordedTurn] = turns, forcing: TeacherForcing = forcing) -> None:
+            forcing.run(turns, lambda turn, parts: parts.loss.backward())
 
         # What libraries allocate once, and the tables of a first pass, are no part of a turn.
         session([RecordedTurn(turn.user, turn.response_ids[:64], 1.0) for turn in turns])
         seconds.clear()
         reads[0] = 0.0
-        operations, reported, read = session(), dict(seconds), reads[0]
+        session()
+        reported, read = dict(seconds), reads[0]
         above = peak_of_tensors(device, session)
-        estimate = None if wide else turn_memory(
-            model.config.to_dict(), longest, weights=0, trained=trained, adapts=student.adapts, layers=student.layers,
-            flash=needs_no_mask(model), width=model.dtype.itemsize, recomputed=counts[0],
-        )  # fmt: skip
-        found[way] = {
-            "seconds": reported, "read": read, "measured": above, "estimate": estimate and sum(estimate.values()),
-            "operations": operations, "device": torch.cuda.get_device_name() if device == "cuda" else device,
-            "again": counts[0],
+        with FlopCounterMode(display=False) as counter:
+            session()
+        found[way if not forcing.too_long else f"{way}, and more where memory ran out"] = {
+            "seconds": reported, "read": read, "measured": above, "operations": counter.get_total_flops(),
+            "device": torch.cuda.get_device_name() if device == "cuda" else device,
         }  # fmt: skip
     return found
 

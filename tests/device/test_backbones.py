@@ -27,7 +27,7 @@ from stair.models.published import CONFIGS
 from stair.stages.replay.measurement.categories import Turn
 from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.training.objective import response_objective
-from stair.stages.training.teacher_forcing import checkpointed
+from stair.stages.training.teacher_forcing import Recompute, recomputing
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LAYERS = (3,)
@@ -248,7 +248,7 @@ def turn_with_gradient(
     with torch.no_grad():
         teacher = model.get_decoder()(input_ids=ids, attention_mask=mask).last_hidden_state[0, 49:-1]
     positions = torch.arange(ids.shape[1])[None]
-    with checkpointed(model, 4), attachment.controlling([control], positions):
+    with recomputing(model, Recompute.LAYERS), attachment.controlling([control], positions):
         hidden = model.get_decoder()(input_ids=ids, attention_mask=mask, use_cache=False).last_hidden_state[0, 49:-1]
         head = model.get_output_embeddings().weight
         response_objective(hidden, teacher, head, ids[0, 50:]).loss.backward()

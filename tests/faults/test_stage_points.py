@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.timeout(400)]
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
 
 # A curve has the time of each update; a manifest's checksum covers its times.
-TIMED = ("sealed", "sha256", "seconds", "tokens_per_second", "tflops", "curve.csv")
+TIMED = ("sealed", "sha256", "seconds", "tokens_per_second", "curve.csv")
 
 STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
     # command, what it writes, which of its kills are tried: every n-th

@@ -67,7 +67,7 @@ def test_every_measurement_runs_on_a_cpu_and_writes_the_page(bare_python: Path, 
         "tiny-qwen3.5, prefill of 64 tokens, question of 20, bank 200: added by read and transfer |",
         *("tiny-qwen3.5, batch 2, stair and capture: decoding over Native's |", "tiny-qwen3.5, batch 2, native: all |"),
         *("700 x 32, float32: chunked over whole |", "700 x 32, float32, chunked, 32 tokens: above the inputs |"),
-        "qwen3_5, stair, 4 responses of 48, all layers again: memory, estimated over measured |",
+        "qwen3_5, stair, 4 responses of 48, all layers again: memory above the weights |",
         *("tiny-qwen3, 24 tokens, 2 rows: student |", "tiny-qwen3, 24 tokens, one row, compiled layers: student |"),
     ):
         assert f"\n| {figure}" in text

@@ -14,8 +14,6 @@ MODULES = (
         "stair.stages.training.objective",
         "stair.stages.training.teacher_forcing",
         "stair.stages.training.student",
-        "stair.stages.training.turn_memory",
-        "stair.stages.training.operations",
     ),
     *("benchmarks.read", "benchmarks.decode", "benchmarks.loss", "benchmarks.training", "benchmarks.runtime"),
     *("benchmarks.passes", "benchmarks.replay", "benchmarks.addition"),

@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 from stair.sessions.renderer import Renderer
 from stair.stages.training.loop import UpdateRecord
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.teacher_forcing import RecordedTurn
+from stair.stages.training.teacher_forcing import Recompute, RecordedTurn
 from tests.conftest import random_model
 from tests.training.training_cases import session, student_of, teacher_forcing, training
 
@@ -51,13 +51,19 @@ class SmallDevice:
 
 
 def trained(
-    renderer: Renderer, kind: str, recomputed: int, number: int = 0, place: str = "", sessions: int = 1, **options: bool
+    renderer: Renderer,
+    kind: str,
+    recompute: Recompute,
+    number: int = 0,
+    place: str = "",
+    sessions: int = 1,
+    **options: bool,
 ) -> tuple[UpdateRecord, list[torch.Tensor], SmallDevice]:
     """An update: its record, the trained parameters, the device."""
     model = random_model("qwen3")
     device = SmallDevice(model, number, place)
     with student_of(model, kind, torch.float32) as student:
-        course = training(student, renderer, kind, recomputed=recomputed, **options)
+        course = training(student, renderer, kind, recompute=recompute, **options)
         record = course.update(1, [session(renderer, seed) for seed in range(sessions)])
         parameters = [each.detach().clone() for named in student.parts().values() for each in named.values()]
     return record, parameters, device
@@ -69,9 +75,9 @@ def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
     kind: str, place: str, renderer: Renderer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit, whichever turn it is."""
-    wanted, parameters, _ = trained(renderer, kind, recomputed=4)
+    wanted, parameters, _ = trained(renderer, kind, recompute=Recompute.LAYERS)
     for number in (1, 2, 3):
-        record, found, device = trained(renderer, kind, 0, number, place)
+        record, found, device = trained(renderer, kind, Recompute.NOTHING, number, place)
         assert device.errors == 1
         assert all(torch.equal(one, other) for one, other in zip(found, parameters, strict=True)), number
         assert (record.loss, record.gradient_norm, record.tokens) == (wanted.loss, wanted.gradient_norm, wanted.tokens)
@@ -80,7 +86,7 @@ def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
 
 def test_turns_of_that_length_then_begin_with_all_layers(renderer: Renderer) -> None:
     """T3 of the first session fails; with their whole text, T4 of all sessions are longer."""
-    _, _, device = trained(renderer, "bank_free", 0, 2, "forward", sessions=3, reuse_history=False)
+    _, _, device = trained(renderer, "bank_free", Recompute.NOTHING, 2, "forward", sessions=3, reuse_history=False)
     _, failed, *later = device.kept
     assert later and max(later) < failed
     assert len(device.kept) <= 9 - 3
@@ -95,7 +101,7 @@ def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer
 
     said = (
         r"^a session whose responses have 10, 7, 11, 8 tokens does not fit the device's memory, with all layers run again too "
-        r"\(CUDA out of memory\. Tried to allocate 3\.00 GiB\.\); use a larger device; docs/training\.md estimates its memory$"
+        r"\(CUDA out of memory\. Tried to allocate 3\.00 GiB\.\); use a larger device; docs/training\.md says what it needs$"
     )
     turns = session(renderer)
     with (
@@ -103,4 +109,4 @@ def test_a_session_that_does_not_fit_is_named_with_the_remedy(renderer: Renderer
         pytest.raises(ValueError, match=said),
     ):
         teacher_forcing(student, renderer).run(turns, supervise)
-    assert attempts == [turns[1]] * 2
+    assert attempts == [turns[1]] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from transformers import PreTrainedModel
 
 from stair.method import Reflector
 from stair.sessions.renderer import Renderer
+from stair.stages.training import teacher_forcing as teacher_forcing_module
 from stair.stages.training.loop import UpdateRecord
 from stair.stages.training.objective import ObjectiveParts
-from stair.stages.training.teacher_forcing import RecordedTurn
+from stair.stages.training.teacher_forcing import Recompute, RecordedTurn
 from tests.conftest import LAYERS
 from tests.training.training_cases import (
     KINDS,
@@ -43,7 +45,7 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
     backbone: tuple[PreTrainedModel, Renderer], kind: str
 ) -> None:
     model, renderer = backbone
-    turns, every_way = session(renderer), ({}, {"recomputed": None}, {"reuse_history": False})
+    turns, every_way = session(renderer), ({}, {"recompute": Recompute.LAYERS}, {"reuse_history": False})
     with student_of(model, kind) as student:
         results = [gradient_of(teacher_forcing(student, renderer, **options), turns) for options in every_way]
         expected = naive_objective(student, renderer, turns)
@@ -60,7 +62,7 @@ def test_the_gradient_of_a_session_is_that_of_the_objective_as_printed(
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-10), (torch.float32, 1e-5)], ids=str)
 @pytest.mark.parametrize("kind", ["bank_free", "lora_stair"])
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-def test_recomputation_of_some_or_all_layers_changes_no_number(
+def test_recomputation_changes_no_number(
     architecture: str,
     kind: str,
     dtype: torch.dtype,
@@ -68,10 +70,12 @@ def test_recomputation_of_some_or_all_layers_changes_no_number(
     small_model: Models,
     renderer: Renderer,
     thinking_renderer: Renderer,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(teacher_forcing_module, "MLP_CHUNK_TOKENS", 5)
     chosen = renderer if architecture == "qwen3" else thinking_renderer
     with student_of(small_model(architecture, dtype), kind, dtype) as student:
-        found = [gradient_of(teacher_forcing(student, chosen, recomputed=n), session(chosen)) for n in (0, 2, 3, 4)]
+        found = [gradient_of(teacher_forcing(student, chosen, recompute=what), session(chosen)) for what in Recompute]
     loss, gradient = found[0]
     for again, again_gradient in found[1:]:
         assert again == pytest.approx(loss, rel=bound)
@@ -315,7 +319,7 @@ class Counted:
             handle.remove()
 
 
-def counted(model: PreTrainedModel, renderer: Renderer, kind: str, **options: int) -> list[int]:
+def counted(model: PreTrainedModel, renderer: Renderer, kind: str, **options: Any) -> list[int]:
     with student_of(model, kind) as student, Counted(model) as counts:
         gradient_of(teacher_forcing(student, renderer, **options), session(renderer))
     return counts.tokens
@@ -326,12 +330,12 @@ def test_layers_before_the_first_controlled_one_are_not_run_again(
 ) -> None:
     model, renderer = backbone
     plain = counted(model, renderer, "stair", reuse_history=False)
-    again = counted(model, renderer, "stair", reuse_history=False, recomputed=4)
+    again = counted(model, renderer, "stair", reuse_history=False, recompute=Recompute.LAYERS)
     assert len(set(plain)) == 1
     assert again[: LAYERS[0]] == plain[: LAYERS[0]]
     assert all(more > less for more, less in zip(again[LAYERS[0] :], plain[LAYERS[0] :], strict=True))
     # An adapter is in the first layer already.
-    assert min(counted(model, renderer, "lora", recomputed=4)) > max(counted(model, renderer, "lora", recomputed=0))
+    assert min(counted(model, renderer, "lora", recompute=Recompute.LAYERS)) > max(counted(model, renderer, "lora"))
     assert all("forward" not in vars(layer) for layer in model.model.layers)
 
 

@@ -111,13 +111,11 @@ def test_the_curve_has_a_line_an_update_and_the_validation_loss_where_it_was_mea
         assert float(row["cross_entropy"]) > 0.0
         assert float(row["kl"]) > -1e-6
         assert float(row["tokens_per_second"]) > 0.0
-        assert float(row["tflops"]) > 0.0
         assert float(row["peak_memory_mib"]) > 50.0
         assert int(row["responses"]) == 6
         assert row["beyond_context"] == ("0" if kind in ("stair", "lora_stair") else "")
     measured = json.loads((trained.controller(MODEL, kind) / "folder.manifest.json").read_text())["objective"]
-    change = measured["training"]["change"]
-    assert change["low"] <= change["loss"] <= change["high"]
+    assert measured["training"]["sessions"] == measured["validation"]["sessions"] > 0
     assert measured["validation"]["after"]["loss"] == pytest.approx(float(curve[-1]["validation_loss"]))
 
 
@@ -279,7 +277,7 @@ def test_killed_and_resumed_the_weights_are_the_same_bits(
     assert "resuming after update" in done.stdout
     found, expected = weights_of(paths, kind), weights_of(trained, kind)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    timed = ("tokens_per_second", "tflops", "peak_memory_mib")
+    timed = ("tokens_per_second", "peak_memory_mib")
     ours, theirs = (
         [{key: value for key, value in row.items() if key not in timed} for row in curve_of(each, kind)]
         for each in (paths, trained)

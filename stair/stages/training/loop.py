@@ -40,8 +40,6 @@ class UpdateRecord:
     beyond_context: int | None = None
     """Auxiliary positions beyond the model's context; None without a bank."""
     tokens_per_second: float | None = None
-    tflops: float | None = None
-    """10^12 operations a second of all workers (`training.operations`); layers that run again count once."""
     peak_memory_mib: float | None = None
     """The peak of the first worker so far: allocated on its GPU, or of the process."""
 
@@ -91,7 +89,7 @@ class Training:
         started = time.monotonic()
         # The mean runs over the actual responses of the update on all workers.
         count = sum(len(session) - 1 for session in sessions)
-        sums = torch.zeros(6, dtype=torch.float64)
+        sums = torch.zeros(5, dtype=torch.float64)
         parameters = self.optimizers.parameters
 
         def supervise(turn: RecordedTurn, parts: ObjectiveParts) -> None:
@@ -108,7 +106,7 @@ class Training:
         set_gradients(parameters, total)
         sums = self.workers.total(sums.to(total.device)).cpu()
         norm = float(total.norm())
-        (loss, cross_entropy, kl), (tokens, beyond) = sums[:3].tolist(), map(int, sums[3:5])
+        (loss, cross_entropy, kl), (tokens, beyond) = sums[:3].tolist(), map(int, sums[3:])
         if not (abs(loss) < float("inf") and norm < float("inf")):
             raise FloatingPointError(f"update {number + 1}: the loss is {loss}, its gradient's norm {norm}")
         self.optimizers.step(number)
@@ -124,7 +122,6 @@ class Training:
             tokens=tokens,
             beyond_context=beyond if self.forcing.student.reads else None,
             tokens_per_second=round(tokens / seconds, 1),
-            tflops=round(float(sums[5]) / seconds / 1e12, 5),
             peak_memory_mib=round(peak_memory(self.forcing.device) / 2**20, 1),
         )
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from stair.stages.training.turn_memory import CHUNK_TOKENS
+CHUNK_TOKENS = 256
+"""Tokens of a chunk of the objective."""
+
 
 # Rows of the output layer that are widened at once on a CPU: 80 MiB at 2,560 channels.
 _WIDENED_ROWS = 8192

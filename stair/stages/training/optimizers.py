@@ -1,9 +1,9 @@
-"""The optimisers: AdamW for normals and scales, AdamW with warm-up and cosine for an adapter, side by side."""
+"""The optimiser: AdamW, with a constant rate for normals and scales, and warm-up and cosine for an adapter."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,65 +34,59 @@ def schedule(update: int, warmup: int, updates: int) -> float:
 
 
 class Optimizers:
-    """AdamW over the student's trained parameters, each part with its own settings; `updates` is the adapter's schedule."""
+    """AdamW over the student's trained parameters, a group a part with settings of its own.
+
+    `updates` is the length of the adapter's schedule.
+    """
 
     def __init__(self, student: Student, settings: Controller, updates: int) -> None:
-        self._parts = student.parts()
         self._adapter, self._updates = settings.adapter, updates
-        self._adams: dict[str, torch.optim.AdamW] = {}
-        for part, parameters in self._parts.items():
+        self._groups = {}
+        for part, named in student.parts().items():
             chosen = settings.adapter.optimizer if part == "adapter" and settings.adapter else settings.optimizer
             assert chosen is not None
-            self._adams[part] = _adamw(list(parameters.values()), chosen)
-
-    @property
-    def parameters(self) -> dict[str, nn.Parameter]:
+            self._groups[part] = {"params": list(named.values()), **_options(chosen)}
+        self._adam = torch.optim.AdamW([*self._groups.values()])
+        self.parameters: dict[str, nn.Parameter] = {
+            f"{part}.{name}": each for part, named in student.parts().items() for name, each in named.items()
+        }
         """All trained parameters by part and name."""
-        return {f"{part}.{name}": each for part, named in self._parts.items() for name, each in named.items()}
 
     def step(self, update: int) -> None:
-        """One step of every part from the present gradients; `update` counts from 0."""
+        """One step from the present gradients; `update` counts from 0."""
         if self._adapter is not None:
             share = schedule(update, self._adapter.warmup_updates, self._updates)
-            for group in self._adams["adapter"].param_groups:
-                group["lr"] = self._adapter.optimizer.learning_rate * share
-        for adam in self._adams.values():
-            adam.step()
-            adam.zero_grad(set_to_none=True)
+            self._groups["adapter"]["lr"] = self._adapter.optimizer.learning_rate * share
+        self._adam.step()
+        self._adam.zero_grad(set_to_none=True)
 
     def state(self) -> dict[str, Tensor]:
         """Parameters and moments by name: the whole state of the next update."""
-        return {name: tensor.detach() for name, tensor in self._tensors()}
+        tensors = {}
+        for name, parameter in self.parameters.items():
+            tensors[name] = parameter.detach()
+            tensors |= {f"{name}.{key}": value for key, value in self._adam.state.get(parameter, {}).items()}
+        return tensors
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Restores a result of `state`. Raises KeyError or RuntimeError for the state of another training."""
-        for part, named in self._parts.items():
-            for name, parameter in named.items():
-                parameter.data.copy_(state[f"{part}.{name}"])
-                if f"{part}.{name}.step" in state:
-                    keys = ("step", "exp_avg", "exp_avg_sq")
-                    self._adams[part].state[parameter] = {
-                        # Clones: the optimiser writes into its state.
-                        key: state[f"{part}.{name}.{key}"].clone().to("cpu" if key == "step" else parameter.device)
-                        for key in keys
-                    }
-
-    def _tensors(self) -> Iterator[tuple[str, Tensor]]:
         for name, parameter in self.parameters.items():
-            yield name, parameter
-            adam = self._adams[name.split(".", 1)[0]]
-            for key, value in adam.state.get(parameter, {}).items():
-                yield f"{name}.{key}", value
+            parameter.data.copy_(state[name])
+            if f"{name}.step" in state:
+                self._adam.state[parameter] = {
+                    # Clones: the optimiser writes into its state.
+                    key: state[f"{name}.{key}"].clone().to("cpu" if key == "step" else parameter.device)
+                    for key in ("step", "exp_avg", "exp_avg_sq")
+                }
 
 
-def _adamw(parameters: list[nn.Parameter], settings: Optimizer) -> torch.optim.AdamW:
-    return torch.optim.AdamW(
-        parameters,
-        lr=settings.learning_rate,
-        betas=settings.betas,
-        eps=settings.eps,
-        weight_decay=settings.weight_decay,
-    )
+def _options(settings: Optimizer) -> dict[str, Any]:
+    return {
+        "lr": settings.learning_rate,
+        "betas": settings.betas,
+        "eps": settings.eps,
+        "weight_decay": settings.weight_decay,
+    }
 
 
 def gradients(parameters: dict[str, nn.Parameter]) -> Tensor:

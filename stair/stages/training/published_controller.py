@@ -14,16 +14,7 @@ from stair.records.manifest import COPIED_FROM, changed_settings, manifest_path,
 from stair.sessions.backbone import Backbone
 from stair.stages.training.settings import TRAINING_KEYS, training
 
-_FACTS = (
-    "updates",
-    "sessions",
-    "seed",
-    "parameters",
-    "objective",
-    "auxiliary_positions",
-    "tokens_per_second",
-    "tflops",
-)
+_FACTS = ("updates", "sessions", "seed", "parameters", "objective", "auxiliary_positions", "tokens_per_second")
 """Facts of the training, which the manifest of the copy has too."""
 
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
-
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.records.files import scratch_folder, write_text
@@ -18,16 +16,15 @@ from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
 from stair.stages.training.checkpoint import Checkpoint, Checkpoints
-from stair.stages.training.curve import CURVE, change_lines, changes, write_curve
+from stair.stages.training.curve import COLUMNS, CURVE, change_lines, changes, write_curve
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
-from stair.stages.training.operations import utilisation
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.published_controller import copy_published
 from stair.stages.training.recorded_sessions import in_updates, recorded_sessions
 from stair.stages.training.settings import check_recurrence
 from stair.stages.training.settings import training as training_settings
 from stair.stages.training.student import Student
-from stair.stages.training.teacher_forcing import RecordedTurn, TeacherForcing
+from stair.stages.training.teacher_forcing import Recompute, RecordedTurn, TeacherForcing
 from stair.stages.training.workers import Workers, become_workers, local_device
 
 Sessions = dict[str, list[RecordedTurn]]
@@ -82,12 +79,15 @@ def _trained(config: Config, paths: RunPaths, model: str, controller: str, worke
 
     network = backbone.network(device)
     student = Student.new(network, settings, model)
+    again = config.training.checkpoint_activations
+    if again == "auto":  # a CPU does not say in time that its memory runs out
+        again = network.device.type == "cpu"
     forcing = TeacherForcing(
         student=student,
         renderer=backbone.renderer,
         cross_entropy=config.training.cross_entropy,
         kl=config.training.kl,
-        recomputed={"auto": None, False: 0, True: backbone.architecture.layers}[config.training.checkpoint_activations],
+        recompute=Recompute.LAYERS if again else Recompute.NOTHING,
     )
     optimizers = Optimizers(student, settings, len(updates))
     training = Training(forcing, optimizers, workers)
@@ -128,6 +128,7 @@ class _TrainingRun:
                 "settings": training_settings(config, model, controller),
                 "inputs": [file_digest(path) for path in inputs],
                 "model": revision,
+                "curve": COLUMNS,
             }
         )
         self.checkpoints = Checkpoints(paths.work("training", model, controller), identity)
@@ -148,9 +149,7 @@ class _TrainingRun:
             self.curve.append(record)
             if progress is not None:
                 self._save_checkpoint(record.update)
-                progress.advance(
-                    note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s{self._share(record)}"
-                )
+                progress.advance(note=f"loss {record.loss:.4f}, {record.tokens_per_second:.0f} tokens/s")
 
         if not self.curve:
             self.before = self._measure()
@@ -160,15 +159,6 @@ class _TrainingRun:
         self.training.run(updates, on_update, first=completed)
         self.after = self._measure()
         self.curve[-1] = with_validation(self.curve[-1], self.after["validation"])
-
-    def _share(self, record: UpdateRecord) -> str:
-        """The operations a second of each GPU, for the progress line; nothing on a CPU."""
-        device = self.training.forcing.device
-        if record.tflops is None or device.type != "cuda":
-            return ""
-        each = record.tflops / self.workers.count
-        share = utilisation(each, torch.cuda.get_device_name(device))
-        return f", {each:.0f} TFLOP/s" + ("" if share is None else f" ({share:.0%})")
 
     @property
     def _writes(self) -> bool:
@@ -201,14 +191,11 @@ class _TrainingRun:
         self.checkpoints.save(Checkpoint(update, self.training.optimizers.state(), facts))
         write_curve(self.checkpoints.folder / CURVE, self.curve)
 
-    def _positions(self, context: int) -> dict[str, int | None] | None:
+    def _positions(self, context: int) -> dict[str, int] | None:
         """Auxiliary positions beyond the context, in all updates; None without a bank."""
         if not self.settings.reads:
             return None
-        counts = [record.beyond_context for record in self.curve[1:]]
-        # Updates in checkpoints of an earlier version have no count.
-        known = [count for count in counts if count is not None]
-        return {"context": context, "beyond": sum(known) if len(known) == len(counts) else None}
+        return {"context": context, "beyond": sum(record.beyond_context or 0 for record in self.curve[1:])}
 
     def write(self, student: Student, backbone: Backbone, facts: dict[str, Any], device: str) -> dict[str, Any]:
         """Writes the controller's folder atomically; returns more facts for its manifest."""
@@ -221,9 +208,9 @@ class _TrainingRun:
         card_facts = {**facts, **{f"{name} loss": line for name, line in change_lines(objective).items()}}
         positions = self._positions(backbone.architecture.context)
         if positions is not None:
-            beyond = positions["beyond"]
-            counted = "not recorded" if beyond is None else f"{beyond:,}"
-            card_facts[f"auxiliary positions beyond the context of {positions['context']:,}"] = counted
+            card_facts[f"auxiliary positions beyond the context of {positions['context']:,}"] = (
+                f"{positions['beyond']:,}"
+            )
         text = card(
             self.controller,
             settings,
@@ -245,26 +232,19 @@ class _TrainingRun:
             "parameters": sum(parameters.values()),
             "objective": objective,
             "auxiliary_positions": positions,
-            **self._speed(),
+            "tokens_per_second": self._speed(),
             "device": device,
         }
 
-    def _speed(self) -> dict[str, float | None]:
-        """Means over the updates' time: supervised tokens and 10^12 operations a second."""
-        seconds = tokens = operations = 0.0
-        for record in self.curve[1:]:
-            if (
-                record.tokens and record.tokens_per_second and record.tflops is not None
-            ):  # an earlier version has no operations
-                taken = record.tokens / record.tokens_per_second
-                seconds, tokens, operations = (
-                    seconds + taken,
-                    tokens + record.tokens,
-                    operations + record.tflops * taken,
-                )
-        if not seconds:
-            return {"tokens_per_second": None, "tflops": None}
-        return {"tokens_per_second": round(tokens / seconds, 1), "tflops": round(operations / seconds, 5)}
+    def _speed(self) -> float | None:
+        """Supervised tokens a second of all updates."""
+        timed = [
+            (each.tokens, each.tokens / each.tokens_per_second)
+            for each in self.curve
+            if each.tokens and each.tokens_per_second
+        ]
+        seconds = sum(taken for _, taken in timed)
+        return round(sum(tokens for tokens, _ in timed) / seconds, 1) if seconds else None
 
 
 def _tuple(value: Any) -> Any:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 import torch
@@ -15,41 +14,66 @@ from torch.utils.checkpoint import checkpoint
 
 from stair.method import Bank, Segment, capture_length
 from stair.models.architecture import describe
-from stair.models.attention import needs_no_mask
 from stair.models.device_and_dtype import out_of_memory
 from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
-from stair.stages.training.operations import Span, pass_operations, turn_operations
 from stair.stages.training.student import Student, last_hidden
-from stair.stages.training.turn_memory import Turn, layers_to_recompute
+
+MLP_CHUNK_TOKENS = 4096
+"""Tokens of a piece of an MLP that runs by itself, with `Recompute.MLP_IN_CHUNKS`."""
+
+
+class Recompute(IntEnum):
+    """What runs again in the backward pass, by the memory that it needs: a turn that runs out of it takes the next one."""
+
+    NOTHING = 0
+    LAYERS = 1
+    """Every decoder layer; only its input is kept. Layers before the first trained one keep nothing at all."""
+    MLP_IN_CHUNKS = 2
+    """Also the MLPs within them, a piece of the tokens at a time."""
 
 
 @contextmanager
-def checkpointed(model: Any, count: int) -> Iterator[None]:
-    """Recomputes the first `count` decoder layers in the backward pass of the forward passes inside.
+def recomputing(model: Any, what: Recompute) -> Iterator[None]:
+    """Runs a part of the model again in the backward pass of the forward passes inside.
 
     Transformers' own switch needs the model in training mode, makes the embeddings require gradients, so that every layer joins
-    the graph, and drops the cache. Layers before the first trained one keep nothing.
+    the graph, and drops the cache.
     """
-    layers = model.get_decoder().layers[:count]
+    with ExitStack() as stack:
+        for layer in model.get_decoder().layers if what else ():
+            stack.enter_context(_replaced_forward(layer, _run_again))
+            if what == Recompute.MLP_IN_CHUNKS:
+                stack.enter_context(_replaced_forward(layer.mlp, _run_in_chunks))
+        yield
 
-    def run(forward: Any, *args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        return checkpoint(partial(forward, **kwargs), *args, use_reentrant=False, preserve_rng_state=False)
 
+@contextmanager
+def _replaced_forward(module: Any, run: Callable[..., Any]) -> Iterator[None]:
+    forward = module.forward
+
+    def replaced(*args: Any, **kwargs: Any) -> Any:
+        return run(forward, *args, **kwargs) if torch.is_grad_enabled() else forward(*args, **kwargs)
+
+    module.forward = replaced
     try:
-        for layer in layers:
-            layer.forward = partial(run, layer.forward)
         yield
     finally:
-        for layer in layers:
-            with suppress(AttributeError):  # restores the class's forward
-                del layer.forward
+        del module.forward  # the class's own is behind it
 
+
+def _run_again(forward: Any, *args: Any, **kwargs: Any) -> Any:
+    return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
+
+
+def _run_in_chunks(forward: Any, hidden: Tensor) -> Tensor:
+    return torch.cat([_run_again(forward, piece) for piece in hidden.split(MLP_CHUNK_TOKENS, dim=1)], dim=1)
+
+
+_MOST = max(Recompute)
 
 Timer = Callable[[str], AbstractContextManager[None]]
 """A context around each part of the work, for measurements of time and memory."""
@@ -71,8 +95,6 @@ class SessionCounts(NamedTuple):
     """Supervised tokens."""
     beyond_context: int
     """Auxiliary positions beyond the model's context, of queries and of bank entries; 0 where no bank is read."""
-    operations: float
-    """Operations of the passes and their backward passes, without those of layers that run again (`training.operations`)."""
 
 
 @dataclass
@@ -84,10 +106,9 @@ class TeacherForcing:
         cross_entropy, kl: coefficients of the objective.
         reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
             attention and, for the student, no adapter changes them.
-        recomputed: first decoder layers that run again in the backward pass; None: as many as a turn needs on a GPU, and all on
-            a CPU, whose free memory says little. A turn that runs out of memory is tried again with all layers.
+        recompute: what runs again in the backward pass of every turn. A turn that runs out of memory is tried again with more
+            of it, and later turns of its length begin so.
         timer: entered around each part of the work, with its name.
-        recompute_from: processed tokens of a turn from which all layers run again: of the shortest turn that ran out of memory.
     """
 
     student: Student
@@ -95,9 +116,16 @@ class TeacherForcing:
     cross_entropy: float = 1.0
     kl: float = 1.0
     reuse_history: bool = True
-    recomputed: int | None = 0
+    recompute: Recompute = Recompute.NOTHING
     timer: Timer = lambda part: nullcontext()
-    recompute_from: float = math.inf
+    too_long: dict[Recompute, float] = field(default_factory=dict)
+    """The processed tokens of the shortest turn that ran out of memory, by what ran again then."""
+
+    def recompute_at(self, tokens: int) -> Recompute:
+        """What runs again in a turn that processes so many tokens."""
+        return max(
+            (self.recompute, *(Recompute(tried + 1) for tried, least in self.too_long.items() if tokens >= least))
+        )
 
     def run(
         self, turns: Sequence[RecordedTurn], supervise: Callable[[RecordedTurn, ObjectiveParts], None]
@@ -116,7 +144,7 @@ class TeacherForcing:
             lengths = ", ".join(str(len(turn.response_ids)) for turn in turns)
             raise ValueError(
                 f"a session whose responses have {lengths} tokens does not fit the device's memory, with all layers run again "
-                f"too ({(str(error).splitlines() or [''])[0]}); use a larger device; docs/training.md estimates its memory"
+                f"too ({(str(error).splitlines() or [''])[0]}); use a larger device; docs/training.md says what it needs"
             ) from None
 
     def _run(
@@ -132,25 +160,7 @@ class TeacherForcing:
                 tokens += len(turn.response_ids)
                 session.supervised(turn, supervise, last)
             session.history.append(Exchange(turn.user, self.renderer.visible_answer(turn.response_ids)))
-        return SessionCounts(tokens, session.beyond_context, session.operations)
-
-    def layers_to_recompute(self, turn: Turn) -> int:
-        """The first decoder layers that run again in the backward pass of this turn, whose student pass comes next."""
-        student, device = self.student, self.device
-        if device.type != "cuda":
-            return len(student.model.get_decoder().layers)
-        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return layers_to_recompute(
-            student.model.config.to_dict(),
-            turn,
-            torch.cuda.mem_get_info(device)[0] + cached,
-            weights=0,
-            layers=student.layers,
-            trained=0,
-            adapts=student.adapts,
-            width=student.model.dtype.itemsize,
-            flash=needs_no_mask(student.model),
-        )
+        return SessionCounts(tokens, session.beyond_context)
 
     @property
     def device(self) -> torch.device:
@@ -174,21 +184,18 @@ class _Session:
         self.forcing, self.student = forcing, forcing.student
         self.model = forcing.student.model
         self.history: list[Exchange] = []
-        self.config = self.model.config.to_dict()
-        self.facts = describe(self.config)
+        self.facts = describe(self.model.config.to_dict())
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
         reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
         self.native = Prefix.empty(self.model) if reuse else None
         self.beyond_context = 0
-        self.operations = 0.0
 
     def first(self, turn: RecordedTurn) -> None:
         """T1: the native path, or the adapter's, without a loss. Without a bank only its text is needed."""
         if self.bank is None:
             return
         text = self._text(turn)
-        self.operations += sum(pass_operations(self.config, Span(0, len(text.ids))))
         if self.student.adapts:
             with self.forcing.timer("student forward"), torch.no_grad():
                 _, segment = self._captured(turn, text, known=0)
@@ -212,30 +219,15 @@ class _Session:
         with forcing.timer("teacher"), student.native():
             teacher = self._native_hidden(text, known, last)
         # An adapter changes the history's states too.
-        native, known = known, 0 if student.adapts else known
-        teacher_span, student_span = (Span(start, tokens - start) for start in (native, known))
-        operations = turn_operations(
-            self.config,
-            teacher_span,
-            student_span,
-            len(turn.response_ids),
-            layers=student.layers,
-            adapts=student.adapts,
-        )
-        self.operations += sum(operations.values())
-        every = self.facts.layers
-        recomputed = every if tokens - known >= forcing.recompute_from else forcing.recomputed
-        if recomputed is None:
-            entries = 0 if self.bank is None else self.bank.tokens
-            recomputed = forcing.layers_to_recompute(Turn(known, prompt - known, len(turn.response_ids), entries))
+        known = 0 if student.adapts else known
 
-        def attempt(recomputed: int) -> Segment | None:
+        def attempt(recompute: Recompute) -> Segment | None:
             """The student's pass, its objective and `supervise`."""
             nonlocal teacher
             segment = None
             # The control and the checkpoints stay active through the backward pass, which may recompute layers.
             positions = torch.arange(known, tokens)[None]
-            with checkpointed(self.model, recomputed), student.controlling(self.bank, span, positions):
+            with recomputing(self.model, recompute), student.controlling(self.bank, span, positions):
                 with forcing.timer("student forward"):
                     if self.bank is not None and not last:
                         hidden, segment = self._captured(turn, text, known)
@@ -250,22 +242,25 @@ class _Session:
                         cross_entropy=forcing.cross_entropy,
                         kl=forcing.kl,
                     )
-                if recomputed == every:  # no further attempt needs it
+                if recompute == _MOST:  # no further attempt needs it
                     del teacher
                 with forcing.timer("backward"):
                     supervise(turn, parts)
             return segment
 
+        recompute = forcing.recompute_at(tokens - known)
         while True:
             try:
-                segment = attempt(recomputed)
+                segment = attempt(recompute)
                 break
             except RuntimeError as error:
-                if recomputed == every or not torch.is_grad_enabled() or not out_of_memory(error):
+                if recompute == _MOST or not torch.is_grad_enabled() or not out_of_memory(error):
                     raise
             # Behind the handler: its exception holds the attempt's tensors.
-            recomputed, forcing.recompute_from = every, tokens - known
-            print(f"warning: out of memory in a turn of {tokens - known:,} tokens; such turns now run all layers again")
+            forcing.too_long[recompute] = tokens - known
+            recompute = forcing.recompute_at(tokens - known)
+            again = "all layers" if recompute == Recompute.LAYERS else "all layers, and the MLPs in chunks,"
+            print(f"warning: out of memory in a turn of {tokens - known:,} tokens; such turns now run {again} again")
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
 
