@@ -113,7 +113,7 @@ PARTS = (
     ),
     Part(
         "training",
-        "A session's training in parts, and its peak memory beside the estimate; LoRA's products in BF16 beside FP32.",
+        "A session's training in parts, and its peak memory, by what runs again; LoRA's products in BF16 beside FP32.",
         "benchmarks.training",
         100,
         cuda="--device cuda --tokens 2048 --lora qwen3-4b-instruct",
