@@ -29,7 +29,7 @@ SHOWN = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
 
 ARCHIVED = (
     "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"], "replay_design",
-    "replay_statistics", "measure_runtime", "check", *SHOWN, "provenance", "report",
+    "replay_statistics", *STAGES["runtime"], "check", *SHOWN, "provenance", "report",
 )  # fmt: skip
 """The rules whose outputs an archive contains; of the training pools their counts alone."""
 

@@ -30,7 +30,7 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
     needed: dict[str, tuple[str, object]] = {
         **dict.fromkeys(STAGES["replay"], ("replay", config.replay)),
         "replay_statistics": ("replay.analysis", config.replay and config.replay.analysis),
-        "measure_runtime": ("runtime", config.runtime),
+        **dict.fromkeys(STAGES["runtime"], ("runtime", config.runtime)),
     }
     section, content = needed.get(rule, ("", config))
     if content is None:

@@ -177,7 +177,7 @@ class Planner:
 
     def _problems(self, benchmark: str) -> int:
         item = self._config.benchmarks[benchmark]
-        if (count := self._table_rows(self._paths.benchmark(benchmark), "benchmark", benchmark=benchmark)) is not None:
+        if (count := self._table_rows(self._paths.benchmark(benchmark))) is not None:
             return count
         if item.subset is not None:
             return item.subset.problems
@@ -186,7 +186,7 @@ class Planner:
     def records(self, model: str) -> int:
         """The source records of a model's training pool, with those held out for validation."""
         pool = self._config.training_pool
-        if (count := self._table_rows(self._paths.training_pool(model), "training_pool", model=model)) is not None:
+        if (count := self._table_rows(self._paths.training_pool(model))) is not None:
             return count
         if pool.tiny is not None:
             return pool.tiny + pool.validation_problems
@@ -218,7 +218,7 @@ class Planner:
             kind, rows = "SGLang", 1.0
         else:
             kind, rows = "decoding", min(config.transformers.batch_width, responses / config.rollouts.shards)
-        return self._work("rollout_shard", kind, tokens, responses, config.rollouts.shards, rows, model=model)
+        return self._work("rollouts", kind, tokens, responses, config.rollouts.shards, rows, model=model)
 
     def _training(self, model: str, controller: str) -> Work:
         config = self._config
@@ -228,7 +228,7 @@ class Planner:
         sessions = config.training.epochs * updates * config.training.sessions_per_update
         limit = config.models[model].rollout_sampling.max_new_tokens
         tokens = sessions * TURNS * self._tokens(model, "training_pool", "", limit)
-        return self._work("train_controller", "training", tokens, model=model, controller=controller)
+        return self._work("training", "training", tokens, model=model, controller=controller)
 
     def _responses(self, study: Config, stage: str, model: str, benchmark: str, condition: str) -> Work:
         settings, limit = study.conditions[condition], study.models[model].sampling_for(benchmark).max_new_tokens
@@ -236,9 +236,8 @@ class Planner:
         responses = trajectories * (settings.turns - (settings.first_turn is not None))
         tokens = responses * self._tokens(model, benchmark, condition, limit)
         rows = min(settings.batch_width or study.transformers.batch_width, trajectories / shards)
-        rule = "evaluation_shard" if stage == "evaluation" else "controls_shard"
         place = {"model": model, "benchmark": benchmark, "condition": condition}
-        return self._work(rule, "decoding", tokens, responses, shards, rows, **place)
+        return self._work(stage, "decoding", tokens, responses, shards, rows, **place)
 
     def _replay(self, model: str) -> Work:
         replay = self._config.replay
@@ -251,19 +250,19 @@ class Planner:
         histories = len(replay.groups) * replay.history_coverage.histories
         small = self.class_of(model) == "small"
         tokens = cells * _REPLAYED_TOKENS[small] + histories * replay.depth * (_PROMPT_TOKENS + visible)
-        return self._work("replay_shard", "replay", tokens, jobs=replay.shards, model=model)
+        return self._work("replay", "replay", tokens, jobs=replay.shards, model=model)
 
     def _runtime(self, model: str) -> Work:
         study = self._config.runtime
         assert study is not None
         responses = study.histories * (2 + len(study.prefixes)) * (study.warmups + study.repetitions)
-        return self._work("measure_runtime", "one response", responses * study.tokens, responses, model=model)
+        return self._work("runtime", "one response", responses * study.tokens, responses, model=model)
 
     # ---------------------------------------------------------------- parts
 
     def _work(
         self,
-        rule: str,
+        stage: str,
         kind: str,
         tokens: float,
         responses: float = 0.0,
@@ -271,7 +270,8 @@ class Planner:
         rows: float = 1.0,
         **wildcards: str,
     ) -> Work:
-        stage, model = JOBS[rule].stage, wildcards["model"]
+        rule = next(rule for rule in STAGES[stage] if JOBS[rule].engine is not None)
+        model = wildcards["model"]
         key = (stage, kind, self.class_of(model))
         speed = self._measured.speeds.get(key, SPEEDS[key[1:]].value)
         name = wildcards.get("controller") or wildcards.get("condition", "")
@@ -290,13 +290,14 @@ class Planner:
     def _known(self, model: str) -> Architecture | None:
         return known_architecture(self._paths.model_folder(self._config, model), model)
 
-    def _table_rows(self, table: Path, rule: str, **wildcards: str) -> int | None:
+    def _table_rows(self, table: Path) -> int | None:
         """The rows of a cleaned table; None unless it was made under the current settings."""
         try:
-            made_under = read_manifest(manifest_path(table)).settings
+            manifest = read_manifest(manifest_path(table))
         except (OSError, ValueError):
             return None
-        return None if changed_settings(made_under, settings_of(self._config, rule, wildcards)) else _rows(table)
+        settings = settings_of(self._config, manifest.rule, manifest.wildcards)
+        return None if changed_settings(manifest.settings, settings) else _rows(table)
 
 
 def _file_rows(item: Dataset) -> int:

@@ -16,6 +16,7 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.pipeline.jobs import JOBS
 from stair.pipeline.verify import Receipts
 from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
@@ -25,8 +26,8 @@ from stair.records.progress import duration
 _OWN = {"provenance.json", "report.html"}
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
 
-_GENERATING = ("seal_rollouts", "seal_evaluation", "seal_controls")
-"""The rules that write tables of generated rows."""
+_ANSWERING = ("rollouts", "evaluation", "controls")
+"""The stages whose seals write tables of generated responses."""
 
 
 def write_provenance(config: Config, paths: RunPaths) -> None:
@@ -49,7 +50,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
     outputs = {name: outputs[name] for name in sorted(outputs.keys() - _OWN)}
     manifests = [manifest for manifest in outputs.values() if manifest is not None]
     times = [manifest.content["sealed"] for manifest in manifests]
-    generated, devices = _generated(config, paths, [each for each in manifests if each.rule in _GENERATING])
+    generated, devices = _generated(config, paths, list(filter(_has_responses, manifests)))
     return {
         "run": config.run,
         "protocol_version": PROTOCOL_VERSION,
@@ -90,6 +91,10 @@ def _counted(values: Sequence[Any], name: str) -> list[dict[str, Any]]:
     by_digest = {digest_of(value): value for value in values}
     counts = Counter(map(digest_of, values))
     return [{"outputs": count, name: by_digest[digest]} for digest, count in counts.most_common()]
+
+
+def _has_responses(manifest: Manifest) -> bool:
+    return GENERATED_ON in manifest.content and JOBS[manifest.rule].stage in _ANSWERING
 
 
 def _hardware(manifest: Manifest) -> list[Any]:

@@ -218,7 +218,7 @@ class Manifest:
 
     @property
     def title(self) -> str:
-        """The job for people: `seal_evaluation qwen3.5-4b aime2025 stair`."""
+        """The job for people: its rule and its wildcards."""
         return " ".join((self.rule, *self.wildcards.values()))
 
     @property

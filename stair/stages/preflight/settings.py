@@ -1,4 +1,4 @@
-"""The settings of the rule `preflight_model`; those of `preflight_limits` are `preflight_record.prompts_settings`."""
+"""The settings of a model's preflight; those of its prompts' limits are `preflight_record.prompts_settings`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of the rule `measure_runtime`."""
+"""The settings of the runtime study."""
 
 from __future__ import annotations
 
