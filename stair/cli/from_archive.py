@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stair.cli.warm import warm_process
 from stair.config.model import Config
-from stair.config.paths import FROM_ARCHIVE, RunPaths, anchored, project_root
+from stair.config.paths import INPUTS_CHECKED, RunPaths, anchored, project_root
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.archive import SHOWN, unpacked
 from stair.pipeline.job_list import config_words
@@ -53,7 +53,7 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
     command += ["--cores", cores] if cores is not None else []
     command += ["--allowed-rules", *dict.fromkeys((*targets, *(rule for each in targets for rule in STAGES[each])))]
     command += ["--config", *config_words(overrides), "--", *targets]
-    environment = os.environ | {FROM_ARCHIVE: "1"}
+    environment = os.environ | {INPUTS_CHECKED: "1"}
     with warm_process(environment):
         if code := subprocess.run(command, env=environment, check=False).returncode:
             raise SystemExit(code)

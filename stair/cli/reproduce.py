@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, project_root
+from stair.config.paths import INPUTS_CHECKED, RunPaths, project_root
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_inputs, check_start
@@ -155,7 +155,11 @@ def _snakemake(command: list[str]) -> None:
         SystemExit: a job failed; or SIGTERM, SIGUSR1 or Ctrl-C came, and every job has flushed its finished work.
         ConfigError: another signal has ended it.
     """
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    environment = {
+        **os.environ,
+        INPUTS_CHECKED: "1",
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
     # In a session of its own: a terminal's Ctrl-C reaches this process alone.
     child = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent, start_new_session=True)
     try:

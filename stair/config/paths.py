@@ -21,8 +21,8 @@ START = "STAIR_START"
 RUN = "STAIR_RUN"
 """Environment: the run's folder, for its jobs on a cluster."""
 
-FROM_ARCHIVE = "STAIR_FROM_ARCHIVE"
-"""Environment: set where only what an archive shows is made, so that models and data need not exist."""
+INPUTS_CHECKED = "STAIR_INPUTS_CHECKED"
+"""Environment of Snakemake: its inputs need no check, because `stair reproduce` has checked them or an archive has none."""
 
 
 def anchored(path: str | Path) -> Path:

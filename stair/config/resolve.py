@@ -128,7 +128,7 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
 def _resolved_again(folder: Path, overrides: Mapping[str, Any]) -> Config:
     """The configuration of the run in a folder, perhaps a copy, with changes."""
     place = folder if folder.name else folder.absolute()
-    values = read_yaml(folder / RESOLVED, dumped=True) | {"results": str(place.parent)}
+    values = load_run(folder).model_dump(mode="json") | {"results": str(place.parent)}
     changes = {key: value for key, value in overrides.items() if key != "run"}
     return validate(merge(values, changes) | {"run": place.name}, str(folder / RESOLVED))
 
@@ -271,4 +271,10 @@ def load_run(folder: Path) -> Config:
             f"{folder} {what} {RESOLVED}; name a run's folder (for example results/tiny), or make it: stair reproduce --run "
             "RUN, or without a job: stair config --run RUN --write"
         )
-    return validate(read_yaml(path, dumped=True), str(path))
+    try:
+        return validate(read_yaml(path, dumped=True), str(path))
+    except ConfigError as error:
+        raise ConfigError(
+            f"{error}; if another version of the project wrote this file, write it again: "
+            "stair config --write --run RUN, with the run's name or overlay"
+        ) from None

@@ -15,7 +15,7 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 
 from stair.config.model import Config
-from stair.config.paths import FROM_ARCHIVE, RUN, START, RunPaths
+from stair.config.paths import INPUTS_CHECKED, RUN, START, RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.driver import record_driver
 from stair.pipeline.input_checks import UNWRITABLE, check_inputs
@@ -105,7 +105,7 @@ def open_run(workflow: Any) -> DrivenRun:
         else:
             config = resolve(root, overrides)
             paths = RunPaths.of(config)
-            if not (workflow.output_settings.dryrun or FROM_ARCHIVE in os.environ):
+            if not (workflow.output_settings.dryrun or INPUTS_CHECKED in os.environ):
                 check_inputs(config, paths)
             os.environ[RUN] = str(paths.folder.absolute())
     except ConfigError as error:

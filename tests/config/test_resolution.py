@@ -395,6 +395,15 @@ def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Pat
             load_run(tmp_path / name)
 
 
+def test_the_configuration_of_another_version_names_the_file_and_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "config.resolved.yaml").write_text(dump(resolve(ROOT, {"run": "tiny"})) + "expected_seconds: 9\n")
+    line = r"config\.resolved\.yaml: unknown key 'expected_seconds'; .*write it again: stair config --write --run RUN"
+    with pytest.raises(ConfigError, match=line):
+        load_run(tmp_path)
+    with pytest.raises(ConfigError, match=line):
+        resolve(ROOT, {"run": str(tmp_path)})
+
+
 def test_a_resolved_configuration_cannot_be_changed() -> None:
     config: Config = resolve(ROOT, {"run": "paper"})
     with pytest.raises(ValueError, match="frozen"):
