@@ -95,4 +95,4 @@ def test_short_chunks_compute_the_same_function() -> None:
         with short_chunks():
             short = model(input_ids=ids).logits
         assert torch.equal(model(input_ids=ids).logits, whole)  # undone
-    torch.testing.assert_close(short, whole, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(short, whole, rtol=1e-3, atol=1e-3)
