@@ -81,18 +81,15 @@ class BatchSampler:
         self._steps = torch.zeros(rows, dtype=torch.long, device=device)
         self._stale = True
 
-    def start(
-        self, row: int, prompt: Sequence[int], settings: SamplingSettings, seed: int, generated: Sequence[int] = ()
-    ) -> None:
-        """Begins a response in a row, or continues it behind what it has `generated`."""
+    def start(self, row: int, prompt: Sequence[int], settings: SamplingSettings, seed: int) -> None:
+        """Begins a response in a row."""
         self._generated[row] = False
-        self._generated[row, torch.tensor(generated, dtype=torch.long, device=self._generated.device)] = True
         self._prompt[row] = False
         if settings.repetition_penalty != 1.0:
             self._prompt[row, torch.tensor(prompt, dtype=torch.long, device=self._prompt.device)] = True
         self._settings[row] = settings
         self._seeds[row] = seed
-        self._steps[row] = len(generated)
+        self._steps[row] = 0
         self._stale = True
 
     def _refresh(self) -> None:

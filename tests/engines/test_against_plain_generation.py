@@ -220,7 +220,7 @@ def test_nan_logits_name_the_response(small_model: Models) -> None:
     bank = random_bank(5)
     bank.segments[0].values.fill_(torch.nan)
     broken = request("broken", 8, 5, read=Read(bank, reflector(), span=(2, 8)))
-    with pytest.raises(FloatingPointError, match=r"responses broken: the model's logits became NaN or infinite"):
+    with pytest.raises(FloatingPointError, match=r"response broken: the model's logits became NaN or infinite"):
         run(model, [request("whole", 8, 5), broken])
 
 

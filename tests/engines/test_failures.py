@@ -11,8 +11,9 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.engines.base import Capture, Reconstruction, Request
+from stair.method import Read
 from tests.conftest import LAYERS
-from tests.engines.engine_cases import assert_same, engine, request, run, various
+from tests.engines.engine_cases import assert_same, engine, random_bank, reflector, request, run, various
 
 Models = Callable[..., PreTrainedModel]
 both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
@@ -125,3 +126,21 @@ def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(
     assert {key: done.response_ids for key, done in found.items()} == {
         key: done.response_ids for key, done in expected.items()
     }
+
+
+@both
+def test_states_that_became_nan_do_not_reach_the_next_response_in_their_row(
+    small_model: Models, architecture: str
+) -> None:
+    model = small_model(architecture)
+    bank = random_bank(5)
+    bank.segments[0].values.fill_(torch.nan)
+    broken = request("broken", 90, 20, read=Read(bank, reflector(), span=(2, 90)))
+    requests = various(torch.float32, 4)
+    expected = run(model, requests, width=1)
+    failed: list[str] = []
+    one = engine(model, width=1)
+    one.failed = lambda key, reason: failed.append(key)
+    for done in one.run([broken, *requests]):
+        assert_same(done, expected[done.key])
+    assert failed == ["broken"]

@@ -1,10 +1,11 @@
-"""A device that runs out of memory: the batch shrinks and nothing is lost."""
+"""A device that runs out of memory: the batch starts again at a smaller width, and responses have the same tokens."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def decoded_together(found: TransformersEngine, requests: list[Request]) -> dict
 def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
     small_model: Models, architecture: str, at: int, prefill: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Eight rows on a device for three: steps break off in the middle of the model, rows move to the host and back."""
+    """Eight rows on a device for three: steps break off in the middle of the model."""
     model = small_model(architecture, torch.float64)
     requests = various(torch.float64, 11)
     expected = run(model, requests, width=8, prefill=prefill)
@@ -64,9 +65,7 @@ def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
         found = decoded_together(shrinking, requests)
     assert set(refused) == {8, 4}
     # This device stays too small, so the batch shrinks again whenever it tries its whole width.
-    warnings = [
-        f"warning: out of memory on cpu: the batch goes on with {rows} rows; nothing is lost" for rows in (4, 2)
-    ]
+    warnings = [f"warning: out of memory on cpu: the batch starts again with {rows} rows" for rows in (4, 2)]
     told = capsys.readouterr().err.splitlines()
     assert told[:2] == warnings and set(told) == set(warnings)
     assert found.keys() == expected.keys()
@@ -108,23 +107,42 @@ def test_the_batch_has_its_whole_width_again_once_the_long_response_has_ended(
 
 
 @both
-def test_memory_that_runs_out_in_the_middle_costs_no_step_twice(small_model: Models, architecture: str) -> None:
-    """After some steps all at once: what has been drawn stays drawn, and only the step that broke off is repeated."""
+def test_memory_that_runs_out_at_any_pass_changes_no_token(small_model: Models, architecture: str) -> None:
+    """Once in each pass, of a prompt or of a step: the layers before the third have written to their caches by then."""
     model = small_model(architecture, torch.float64)
-    requests = various(torch.float64, 8)
-    expected = run(model, requests, width=8)
-    quiet = engine(model, width=8)
-    list(quiet.run(requests))
-    interrupted = engine(model, width=8)
-    stream = interrupted.run(requests)
-    found = {(first := next(stream)).key: first}
-    with small_device(model, rows=4, at=3):
-        found |= {completion.key: completion for completion in stream}
-    assert {key: one.response_ids for key, one in found.items()} == {
-        key: one.response_ids for key, one in expected.items()
-    }
-    # A token that was drawn before the step broke off is drawn again, one for each row under way.
-    assert 0 < interrupted.generated - quiet.generated <= 8
+    requests = [
+        replace(each, max_new_tokens=limit)
+        for each, limit in zip(various(torch.float64, 5), (7, 3, 5, 2, 4), strict=True)
+    ]
+    passes, refused = 0, list[int]()
+
+    def refuse(*_: object) -> None:
+        nonlocal passes
+        passes += 1
+        if passes in refused:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    layers: Any = model.get_decoder().layers
+    hook = layers[2].mlp.register_forward_pre_hook(refuse)
+    try:
+        expected = run(model, requests, width=2)
+        count = passes
+        assert count > 5 + 7
+        for number in range(1, count + 1):
+            passes, refused = 0, [number]
+            found = list(engine(model, width=2).run(requests))
+            assert passes > number
+            assert {one.key: one.response_ids for one in found} == {
+                key: one.response_ids for key, one in expected.items()
+            }
+            assert len(found) == len(expected)
+            for one in found:
+                other = expected[one.key]
+                assert (one.finish_reason, one.receipt is None) == (other.finish_reason, other.receipt is None)
+                if one.bank is not None and other.bank is not None and other.bank.tokens:
+                    assert deviation(one.bank, other.bank) < (1e-12 if architecture == "qwen3" else 1e-5)
+    finally:
+        hook.remove()
 
 
 @both
@@ -151,8 +169,8 @@ def test_long_prompts_go_on_in_smaller_chunks(
         key: done.response_ids for key, done in expected.items()
     }
     told = capsys.readouterr().err
-    assert "the batch goes on with 1 rows" in told
-    assert "prompts go on in chunks of 128 tokens" in told
+    assert "the batch starts again with 1 rows" in told
+    assert "prompts are processed in chunks of 128 tokens" in told
     for reconstruction, segment in zip(reconstructions, segments, strict=True):
         bank = found[reconstruction.key].bank
         assert bank is not None
@@ -255,52 +273,24 @@ def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models, architect
 
 
 @both
-def test_memory_that_runs_out_when_every_row_has_just_ended(small_model: Models, architecture: str) -> None:
-    """What waits on the host takes a row, and the prompt beside it does not fit: nothing of the former is drawn again."""
-    model = small_model(architecture, torch.float64)
-
-    def made(key: str, prompt: int, limit: int) -> Request:
-        return request(key, prompt, limit, stop_ids=(), sampling=GREEDY)
-
-    # The two with the longer prompts are taken back first and end at one step.
-    first, later = [made("a", 20, 6), made("b", 20, 6), made("c", 5, 20)], made("d", 90, 4)
-    expected = run(model, [*first, later], width=4)
-    shrinking, found = engine(model, width=4), {}
-    with small_device(model, rows=2, columns=64) as refused:
-        for done in shrinking.run(first):
-            found[done.key] = done
-            if done.key == "b":
-                shrinking.submit(later)
-            if done.key == "c":
-                assert refused.count(1) == 1, "the long prompt was refused while c was on its way"
-                break
-    assert {key: found[key].response_ids for key in "abc"} == {key: expected[key].response_ids for key in "abc"}
-
-
-@both
-def test_memory_that_runs_out_while_a_response_is_taken_back(
+def test_memory_that_runs_out_for_the_states_of_an_ended_response(
     small_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The room for its captured states cannot be had: it waits on, and is answered once."""
+    """Two responses end at one step, and the second's states cannot be copied: both are generated again, and yielded once."""
     model = small_model(architecture, torch.float64)
-    requests = [request(f"r{number}", 10, 40, stop_ids=(), sampling=GREEDY) for number in range(6)]
-    expected = run(model, requests, width=6)
-    put_back, refusals = DecodeCapture.put_back, [False, True]
+    requests = [request(f"r{number}", 10, 6, stop_ids=(), sampling=GREEDY) for number in range(4)]
+    expected = run(model, requests, width=4)
+    segment, calls = DecodeCapture.segment, 0
 
-    def refusing(self: DecodeCapture, row: int, states: tuple[torch.Tensor, torch.Tensor]) -> None:
-        if refusals and refusals.pop(0):
+    def refusing(self: DecodeCapture, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate a block.")
-        put_back(self, row, states)
+        return segment(self, *arguments)
 
-    monkeypatch.setattr(DecodeCapture, "put_back", refusing)
-    shrinking = engine(model, width=6)
-    with small_device(model, rows=3, at=3):
-        found = list(shrinking.run(requests))
-    assert not refusals
+    monkeypatch.setattr(DecodeCapture, "segment", refusing)
+    found = list(engine(model, width=4).run(requests))
+    assert calls > 2
     assert sorted(done.key for done in found) == sorted(expected)
-    for done in found:
-        assert done.response_ids == expected[done.key].response_ids
-        other = expected[done.key].bank
-        assert done.bank is not None and other is not None
-        assert done.bank.tokens == other.tokens
-        assert deviation(done.bank, other) < (1e-12 if architecture == "qwen3" else 1e-5)
+    assert all(done.response_ids == expected[done.key].response_ids for done in found)

@@ -19,14 +19,22 @@ from tests.engines.engine_cases import assert_same, request, run, various
 from tests.flash_attention import flash_model, use_flash_attention
 
 
+class Watched(SlotCache):
+    made: list[Watched]
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        Watched.made.append(self)
+
+
 class RunAgain(StepGraph):
     """Launches by running the recorded forward on the recorded inputs; checks that memory is where it was."""
 
     made: list[RunAgain]
 
-    def __init__(self, usable: bool, recording: Any) -> None:
-        super().__init__(True, recording)
-        self.cache: SlotCache = recording.__self__
+    def __init__(self, usable: bool) -> None:
+        super().__init__(True)
+        self.cache = Watched.made[-1]
         self.launches, self.kinds = 0, set[Hashable]()
         RunAgain.made.append(self)
 
@@ -51,10 +59,15 @@ class RunAgain(StepGraph):
         self.launches += 1
         for ours, theirs in zip(self._inputs, (ids, mask), strict=True):
             ours.copy_(theirs)
-        with self._recording():
-            logits = self._forward(*self._inputs)
+        logits = self._forward(*self._inputs)
         assert self.places() == self._places
         return logits
+
+
+def watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    RunAgain.made, Watched.made = [], []
+    monkeypatch.setattr(batch_module, "StepGraph", RunAgain)
+    monkeypatch.setattr(batch_module, "SlotCache", Watched)
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
@@ -63,8 +76,7 @@ def test_steps_of_one_kind_use_the_same_tensors_and_give_the_same_bits(
 ) -> None:
     model, requests = small_model(architecture), various(torch.float32)
     expected = run(model, requests)
-    RunAgain.made = []
-    monkeypatch.setattr(batch_module, "StepGraph", RunAgain)
+    watch(monkeypatch)
     found = run(model, requests)
     (graph,) = RunAgain.made
     assert graph.launches > 20 and len(graph.kinds) > 1
@@ -79,8 +91,7 @@ def test_a_step_is_recorded_again_only_where_its_shapes_change(
 ) -> None:
     """A kernel that takes lengths reads the whole cache: new shapes come with its growth, not with each block of 8."""
     use_flash_attention(monkeypatch, attention)
-    RunAgain.made = []
-    monkeypatch.setattr(batch_module, "StepGraph", RunAgain)
+    watch(monkeypatch)
     requests = [request(f"{number}", 24, 60, stop_ids=(), capture=None) for number in range(2)]
     model = flash_model(architecture, torch.float64, attention)
     assert len(run(model, requests, width=2, block=8)) == 2
@@ -98,7 +109,7 @@ def test_a_recording_that_fails_is_reported_and_concerns_its_own_batch(
     monkeypatch.setattr(FakeCuda.cuda, "error", error)
     ids, mask = torch.zeros(2, 1), torch.zeros(2, 1)
     for _ in range(2):
-        graph = StepGraph(True, nullcontext)
+        graph = StepGraph(True)
         for _ in range(2 * step_graph.FORWARDS):
             assert not graph.prepare(0, lambda ids, mask: ids, ids, mask)
         (warning,) = capsys.readouterr().err.splitlines()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from stair.engines.base import Completion, Engine
-from stair.engines.transformers.batch import Batch
+from stair.engines.base import Engine
+from stair.engines.transformers.batch import Batch, Drawn
 from stair.method import Segment
 from stair.records.keys import ids_digest
 from stair.records.progress import Progress
@@ -293,10 +293,10 @@ def test_what_ended_in_one_step_is_kept_when_something_comes_between(
     engine = WatchedEngine(study.model, width=4)
     draw = Batch.draw
 
-    def counted(batch: Batch) -> list[Completion]:
-        ended = draw(batch)
-        together.append(len(ended))
-        return ended
+    def counted(batch: Batch) -> Drawn:
+        drawn = draw(batch)
+        together.append(len(drawn.ended))
+        return drawn
 
     monkeypatch.setattr(Batch, "draw", counted)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -31,25 +31,12 @@ class Row:
         return len(self.request.prompt_ids) + len(self.ids)
 
 
-class UnsoundLogits(FloatingPointError):
-    """Logits of the responses `keys` that became NaN or infinite in a model of precision `dtype`."""
+class Drawn(NamedTuple):
+    """The responses that left the batch with a draw."""
 
-    def __init__(self, keys: list[str], dtype: torch.dtype) -> None:
-        self.keys = keys
-        self.reason = (
-            f"the model's logits became NaN or infinite: its weights are damaged, or {str(dtype).removeprefix('torch.')} is too "
-            "narrow for it; finished responses are kept"
-        )
-        super().__init__(f"responses {', '.join(key[:12] for key in keys)}: {self.reason}")
-
-
-@dataclass(frozen=True)
-class Parked:
-    """A response that was taken out of a batch before its next draw; its states are on the host."""
-
-    row: Row
-    states: Prefilled
-    captured: tuple[torch.Tensor, torch.Tensor] | None
+    ended: list[Completion]
+    unsound: list[str]
+    """Keys of responses whose logits are NaN or infinite."""
 
 
 class Batch:
@@ -75,9 +62,9 @@ class Batch:
             heads = (facts.kv_heads, facts.head_dim)
             self._capture = DecodeCapture(attachment.layers, width, block, heads, parameter.dtype, self._device)
         self._logits = torch.zeros(width, facts.vocabulary, dtype=parameter.dtype, device=self._device)
-        self._graph = StepGraph(self._device.type == "cuda", self._cache.recording)
+        self._graph = StepGraph(self._device.type == "cuda")
         self._active = torch.zeros(width, dtype=torch.bool, device=self._device)
-        self._drawn: torch.Tensor | None = None
+        self._drawn = torch.zeros(width, dtype=torch.long, device=self._device)
         """`[rows]`, the tokens that wait to be processed."""
 
     @property
@@ -92,42 +79,13 @@ class Batch:
 
     def begin(self, number: int, request: Request, prefilled: Prefilled) -> None:
         """Begins a response in a free row."""
-        self._put(number, Row(request, prefilled.receipt), prefilled)
+        self._cache.place(number, prefilled, len(request.prompt_ids))
+        self._sampler.start(number, request.prompt_ids, request.sampling, request.seed)
         if self._capture is not None:
             self._capture.start(number)
-
-    def resume(self, number: int, parked: Parked) -> None:
-        """Continues a parked response in a free row."""
-        # Memory can run out in either: the response takes the row last, so that it is here or still parked, never both.
-        if self._capture is not None and parked.captured is not None:
-            self._capture.put_back(number, parked.captured)
-        self._put(number, parked.row, parked.states)
-
-    def _put(self, number: int, row: Row, states: Prefilled) -> None:
-        request = row.request
-        # Before its first draw a response has processed its prompt, later all that it has.
-        self._cache.place(number, states, row.length)
-        self._sampler.start(number, request.prompt_ids, request.sampling, request.seed, row.ids)
-        self._logits[number] = states.logits
-        self.rows[number] = row
+        self._logits[number] = prefilled.logits
         self._active[number] = True
-
-    def park(self) -> list[Parked]:
-        """Takes every response out, the longest first. An interrupted step is undone: its tokens are drawn again."""
-        self._cache.take_back()
-        parked = []
-        for number, row in enumerate(self.rows):
-            if row is None:
-                continue
-            if self._drawn is not None:
-                row.ids.pop()
-            states = Prefilled(self._cache.lift(number, row.length), 0, 0, self._logits[number].cpu(), row.receipt)
-            captured = None
-            if self._capture is not None and row.request.capture is not None:
-                captured = self._capture.lift(number, len(row.ids))
-            parked.append(Parked(row, states, captured))
-        self.rows = [None] * self.width
-        return sorted(parked, key=lambda each: -each.row.length)
+        self.rows[number] = Row(request, prefilled.receipt)
 
     def _release(self, number: int) -> None:
         self.rows[number] = None
@@ -138,35 +96,26 @@ class Batch:
 
     # ---------------------------------------------------------------- a step
 
-    def draw(self) -> list[Completion]:
-        """Draws every row's next token; ended responses leave the batch.
-
-        Raises:
-            UnsoundLogits: the logits of some responses are NaN or infinite; nothing is drawn then.
-        """
-        tokens = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0))
-        drawn = tokens.tolist()  # the only copy of a step; it waits for the device
+    def draw(self) -> Drawn:
+        """Draws every row's next token; ended responses leave the batch."""
+        self._drawn = self._sampler.draw(self._logits.masked_fill(~self._active[:, None], 0.0))
+        tokens = self._drawn.tolist()  # the only copy of a step; it waits for the device
         under_way = [(number, row) for number, row in enumerate(self.rows) if row is not None]
-        if unsound := [row.request.key for number, row in under_way if drawn[number] == UNSOUND]:
-            raise UnsoundLogits(unsound, self._logits.dtype)
+        unsound = {number: row.request.key for number, row in under_way if tokens[number] == UNSOUND}
         for number, row in under_way:
-            row.ids.append(drawn[number])
-        self._drawn = tokens
-        # Memory can run out here too, so no row is given up before all that ended are safe.
+            row.ids.append(tokens[number])
+        # Memory can run out here too, so no row is released before all completions exist.
         ended = {
             number: self._complete(row, number, reason)
             for number, row in under_way
-            if (reason := _ended(row, self._facts.context)) is not None
+            if number not in unsound and (reason := _ended(row, self._facts.context)) is not None
         }
-        for number in ended:
+        for number in (*ended, *unsound):
             self._release(number)
-        if not self:
-            self._drawn = None  # nothing waits for this step: responses that come now have drawn nothing in it
-        return list(ended.values())
+        return Drawn(list(ended.values()), list(unsound.values()))
 
     def decode(self) -> None:
         """Processes the tokens just drawn."""
-        assert self._drawn is not None
         rows = [row for row in self.rows if row is not None]
         ids = self._drawn.masked_fill(~self._active, 0)[:, None]
         mask = self._cache.prepare(max(row.length for row in rows))
@@ -179,13 +128,12 @@ class Batch:
         if self._graph.prepare(kind, forward, ids, mask):
             logits = self._graph.launch(ids, mask)
         else:
-            self._cache.begin()
             logits = forward(ids, mask)
         if wanted:
             assert self._capture is not None
             self._capture.advance(self._active)
         self._cache.advance(self._active)
-        self._logits, self._drawn = logits, None
+        self._logits = logits
 
     def _capturing_forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         assert self._capture is not None and self._attachment is not None
@@ -211,6 +159,14 @@ class Batch:
             segment = self._capture.segment(number, ids, request.stop_ids, request.capture)
         usage = Usage(len(request.prompt_ids), len(ids))
         return Completion(request.key, ids, reason, segment, row.receipt, usage, batch_invariant=self._invariant)
+
+
+def unsound_reason(dtype: str) -> str:
+    """Why a response of a model of that precision has no logits."""
+    return (
+        f"the model's logits became NaN or infinite: its weights are damaged, or {dtype} is too narrow for it; finished "
+        "responses are kept"
+    )
 
 
 def seen_as_invariant(dtype: torch.dtype) -> bool | None:

@@ -60,17 +60,6 @@ class DecodeCapture:
         """After a step: the given rows (bool `[rows]`) have one processed token more."""
         self._processed += rows
 
-    def lift(self, row: int, processed: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """A copy of a row's states on the host, `[layers, processed, kv_heads, head_dim]`; `put_back` takes it."""
-        return self._keys[:, row, :processed].cpu(), self._values[:, row, :processed].cpu()
-
-    def put_back(self, row: int, states: tuple[torch.Tensor, torch.Tensor]) -> None:
-        """Continues a lifted response in a row."""
-        processed = states[0].shape[1]
-        self.prepare(processed)
-        self._keys[:, row, :processed], self._values[:, row, :processed] = states
-        self._processed[row] = processed
-
     def segment(self, row: int, response_ids: tuple[int, ...], stop_ids: tuple[int, ...], what: Capture) -> Segment:
         """The states of a finished response that enter the bank, copied to the host."""
         length = capture_length(response_ids, end_of_thinking=what.end_of_thinking, stop_ids=stop_ids)

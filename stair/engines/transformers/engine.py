@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import torch
 from stair.core import EngineIdentity
 from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.identity import transformers_version
-from stair.engines.transformers.batch import Batch, Parked, UnsoundLogits
+from stair.engines.transformers.batch import Batch, unsound_reason
 from stair.engines.transformers.passes import PAD_BLOCK, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefill, Prefilled
 from stair.method import Attachment, Segment, load_adapter
@@ -29,8 +29,9 @@ class TransformersEngine:
     """Decodes a batch of fixed width; a row that ends is refilled at once.
 
     Every row of the batch is computed at every step, free rows too, and a row sees only its own slots: in FP32 a response
-    has the same tokens alone and among others. When the device runs out of memory, the batch continues at half its width;
-    running responses wait on the host for a row. It is whole again once no response is longer than half of the longest then.
+    has the same tokens alone and among others. When the device runs out of memory, the running responses start again in a
+    batch of half the width, and draw the same tokens. The width is whole again once no response, counted as long as it was
+    before it started again, is longer than half of the longest then.
 
     Args:
         model: a frozen Transformers model, unmodified or with an adapter's layers in it.
@@ -74,12 +75,14 @@ class TransformersEngine:
         self._passes = Passes(model, self._attachment, min(prefill_width, batch_width), prefill_chunk, self._device)
         self.reconstructions_at_once = batch_width if self._passes.width > 1 else 1
         self._submitted: deque[Request] = deque()
-        self._parked: deque[Parked] = deque()
         self._ended: deque[Completion] = deque()
         self._batch: Batch | None = None
+        self._prefill = Prefill(self._passes)
         self._whole = self._width, self._passes
+        self._reached: dict[str, int] = {}
+        """The most tokens of responses that started again, by key."""
         self._crowded = 0
-        """The most tokens of a response in the batch that memory last ran out for."""
+        """The most tokens of a response when memory last ran out."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
         self.steps = self.generated = 0
@@ -121,7 +124,11 @@ class TransformersEngine:
             try:
                 return reconstruct_states(self._passes, reconstructions, self.architecture.context)
             except RuntimeError as error:
-                self._make_room(error, reconstructing=True)
+                if not out_of_memory(error):
+                    raise
+                message = str(error)
+            if not self._make_room():
+                raise MemoryError(_too_small(message))
 
     @torch.inference_mode()
     def run(self, requests: Iterable[Request]) -> Iterator[Completion]:
@@ -134,15 +141,15 @@ class TransformersEngine:
         """
         source = iter(requests)
         self._ended.clear()
+        self._reached.clear()
         self._width, self._passes = self._whole
-        self._batch = self._new_batch()
+        self._batch, self._prefill = self._new_batch(), Prefill(self._passes)
         while True:
             try:
                 yield from self._refill(source)
                 narrow = self._width < self._whole[0] and not self._current.free
                 if narrow and self._longest() <= self._crowded // 2:
-                    self._width, self._passes = self._whole
-                    self._begin_anew(self._current.park())
+                    self._restart(*self._whole)
                     continue
                 running = self._current.width - len(self._current.free)
                 if not running:
@@ -151,17 +158,23 @@ class TransformersEngine:
                 self.generated += running
                 if self.watch is not None:
                     self.watch(running, self.generated)
-                self._ended.extend(self._current.draw())
+                drawn = self._current.draw()
+                self._ended.extend(drawn.ended)
                 while self._ended:
                     yield self._ended.popleft()
+                for key in drawn.unsound:
+                    self._give_up(key, FloatingPointError, unsound_reason(self.identity.dtype))
                 if self._current:
                     self._current.decode()
-            except UnsoundLogits as error:
-                if self.failed is None:
-                    raise
-                self._give_up(error.keys, self._batch.park() if self._batch is not None else [], error.reason)
+                continue
             except RuntimeError as error:
-                self._make_room(error)
+                if not out_of_memory(error):
+                    raise
+                message = str(error)
+            # Behind the handler: the error holds the frames in which memory was asked for, and so their tensors.
+            if not self._make_room():
+                # The one running response is first in line again. If none was running, the first could not begin.
+                self._give_up(self._submitted.popleft().key, MemoryError, _too_small(message))
 
     def ended(self) -> list[Completion]:
         """Finished responses of the last step that were not yielded; see `Engine.ended`."""
@@ -176,7 +189,6 @@ class TransformersEngine:
         return self._batch
 
     def _new_batch(self) -> Batch:
-        self._prefill = Prefill(self._passes)
         return Batch(self.model, self._attachment, self.architecture, self._tokens, self._width, self._block)
 
     def _refill(self, source: Iterator[Request]) -> Iterator[Completion]:
@@ -188,7 +200,7 @@ class TransformersEngine:
         if not free:
             return
         begun: list[Request] = []
-        while len(begun) + len(self._parked) < free and (request := self._next(source)) is not None:
+        while len(begun) < free and (request := self._next(source)) is not None:
             if len(request.prompt_ids) < self.architecture.context:
                 begun.append(request)
                 continue
@@ -197,16 +209,13 @@ class TransformersEngine:
             yield Completion(request.key, (), "context", states, None, usage)
         # Drawing requests can have reconstructed states, and so run out of memory and made the batch narrower.
         batch, waiting = self._current, dict(enumerate(begun))
+        rows = batch.free
 
         def place(number: int, prefilled: Prefilled) -> None:
             batch.begin(rows[number], waiting[number], prefilled)
             del waiting[number]
 
         try:
-            while self._parked and batch.free:
-                batch.resume(batch.free[0], self._parked[0])
-                self._parked.popleft()
-            rows = batch.free
             self._prefill(begun[: len(rows)], place)
         finally:
             self._submitted.extendleft(reversed(waiting.values()))
@@ -237,71 +246,59 @@ class TransformersEngine:
         nothing = torch.zeros(len(self._layers), facts.kv_heads, 0, facts.head_dim, dtype=DTYPES[self.identity.dtype])
         return Segment(self._layers, nothing, nothing.clone())
 
-    def _make_room(self, error: RuntimeError, *, reconstructing: bool = False) -> None:
-        """After an out-of-memory error: a narrower batch, or smaller chunks; running responses move to the host.
+    def _make_room(self) -> bool:
+        """Starts the running responses again in a narrower batch, or with smaller chunks of prompts.
 
-        If neither can shrink further, the one response that does not fit fails. Raises MemoryError for it if `failed` is not
-        set, and for a reconstruction; other errors are raised again.
+        If neither can shrink, they start again at the whole width, and the result is False.
         """
-        if not out_of_memory(error):
-            raise error
-        # The traceback holds the frames in which the memory was asked for, and so their tensors.
-        error.__traceback__ = None
-        self._free_memory()
-        self._crowded = self._longest()
-        running = self._batch.park() if self._batch is not None else []
-        width, chunk = self._passes.width, self._passes.chunk
+        chunk = self._passes.chunk
         if self._width > 1:
-            self._width //= 2
-            self._passes = replace(self._passes, width=min(width, self._width))
-            now = f"the batch goes on with {self._width} rows"
+            width = self._width // 2
+            self._restart(width, replace(self._passes, width=min(self._passes.width, width)))
+            now = f"the batch starts again with {width} rows"
         elif chunk > PAD_BLOCK:
-            self._passes = replace(self._passes, chunk=max(chunk // 2 // PAD_BLOCK, 1) * PAD_BLOCK)
-            now = f"prompts go on in chunks of {self._passes.chunk} tokens"
+            chunk = max(chunk // 2 // PAD_BLOCK, 1) * PAD_BLOCK
+            self._restart(1, replace(self._passes, chunk=chunk))
+            now = f"prompts are processed in chunks of {chunk} tokens"
         else:
-            small = MemoryError(
-                "the device's memory does not suffice for a single response; finished responses are kept: run this on a "
-                f"device with more memory ({str(error).splitlines()[0]})"
-            )
-            if self.failed is None:
-                raise small from None
-            # One row decodes, or none does and the next in line could not begin.
-            line = [*(running or self._parked or self._submitted)][:1] if not reconstructing else []
-            keys = [each.row.request.key if isinstance(each, Parked) else each.key for each in line]
-            self._give_up(keys, running, str(small))
-            if not keys:
-                raise small from None
-            return
-        self._begin_anew(running)
-        print(f"warning: out of memory on {self.identity.device}: {now}; nothing is lost", file=sys.stderr, flush=True)
+            self._restart(*self._whole)
+            return False
+        self._crowded = self._longest()
+        print(f"warning: out of memory on {self.identity.device}: {now}", file=sys.stderr, flush=True)
+        return True
 
-    def _longest(self) -> int:
-        """The most tokens, so far, of a response that runs or waits for a row."""
-        rows = [*(self._batch.rows if self._batch is not None else ()), *(each.row for each in self._parked)]
-        prompts = (len(request.prompt_ids) for request in self._submitted)
-        return max([*(row.length for row in rows if row is not None), *prompts], default=0)
-
-    def _give_up(self, keys: Collection[str], running: list[Parked], reason: str) -> None:
-        """Continues without some responses, at the full width; others of `running` wait for a row."""
-        self._width, self._passes = self._whole
-        self._parked = deque(each for each in self._parked if each.row.request.key not in keys)
-        self._submitted = deque(each for each in self._submitted if each.key not in keys)
-        self._begin_anew([each for each in running if each.row.request.key not in keys])
-        for key in keys:
-            assert self.failed is not None
-            self.failed(key, reason)
-
-    def _begin_anew(self, running: list[Parked]) -> None:
-        """Replaces the batch by one of the present width; the responses of `running` wait for a row."""
-        # The longest first: what has come furthest is freed soonest.
-        self._parked = deque(sorted([*running, *self._parked], key=lambda each: -each.row.length))
-        had_batch, self._batch = self._batch is not None, None
-        self._free_memory()
-        if had_batch:
-            self._batch = self._new_batch()
-
-    def _free_memory(self) -> None:
-        """Returns unreferenced memory to the device."""
+    def _restart(self, width: int, passes: Passes) -> None:
+        """Replaces the batch by one of another width. Its responses start again before others, the longest first."""
+        running = self._batch is not None
+        rows = [row for row in (self._batch.rows if self._batch is not None else ()) if row is not None]
+        for row in sorted(rows, key=lambda row: row.length):
+            key = row.request.key
+            self._reached[key] = max(row.length, self._reached.get(key, 0))
+            self._submitted.appendleft(row.request)
+        self._width, self._passes = width, passes
+        self._batch, self._prefill = None, Prefill(passes)
         gc.collect()
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
+        if running:
+            self._batch = self._new_batch()
+
+    def _longest(self) -> int:
+        """The most tokens of a response that runs or waits for a row, as far as they are known."""
+        lengths = {request.key: len(request.prompt_ids) for request in self._submitted}
+        if self._batch is not None:
+            lengths |= {row.request.key: row.length for row in self._batch.rows if row is not None}
+        return max((max(length, self._reached.get(key, 0)) for key, length in lengths.items()), default=0)
+
+    def _give_up(self, key: str, error: type[Exception], reason: str) -> None:
+        """Continues without a response; raises the error if nothing is to be called about it."""
+        if self.failed is None:
+            raise error(f"response {key[:12]}: {reason}")
+        self.failed(key, reason)
+
+
+def _too_small(error: str) -> str:
+    return (
+        "the device's memory does not suffice for a single response; finished responses are kept: run this on a device with more "
+        f"memory ({error.splitlines()[0]})"
+    )

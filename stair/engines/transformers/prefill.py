@@ -16,7 +16,7 @@ from stair.method import Receipt
 
 @dataclass(frozen=True)
 class Prefilled:
-    """A processed prompt (or a response under way): its states, the logits behind its last token, what its read did."""
+    """A processed prompt: its states, the logits behind its last token, what its read did."""
 
     cache: DynamicCache
     """States of all sequences that were processed together."""

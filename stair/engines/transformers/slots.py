@@ -6,8 +6,6 @@ row is that of a row alone. The part of the cache that attention sees grows in w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -53,8 +51,10 @@ class _AttentionSlots(CacheLayerMixin):
     def place(self, row: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Puts a prefilled row `[kv_heads, tokens, head_dim]` into its slots."""
         assert self.keys is not None and self.values is not None
-        self.keys[row, :, : keys.shape[1]] = keys
-        self.values[row, :, : values.shape[1]] = values
+        for slots, states in ((self.keys, keys), (self.values, values)):
+            slots[row, :, : states.shape[1]] = states
+            # A mask does not hide an earlier response's NaN.
+            slots[row, :, states.shape[1] :] = 0
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -74,37 +74,6 @@ class _AttentionSlots(CacheLayerMixin):
 
     def get_max_length(self) -> int:
         return -1
-
-
-class _LinearSlots(LinearAttentionLayer):
-    """Convolution and recurrent states of one Gated DeltaNet layer, a row each; a step can be taken back."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.recording = False
-        self._before: tuple[torch.Tensor | None, torch.Tensor | None] | None = None
-
-    def begin(self) -> None:
-        """Before a step: keeps what the step changes. The convolution's states are written in place, the others replaced."""
-        states = self.conv_states[0]
-        self._before = (None if states is None else states.clone(), self.recurrent_states[0])
-
-    def commit(self) -> None:
-        """The step that was begun is done."""
-        self._before = None
-
-    def update_recurrent_state(self, recurrent_states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
-        """Replaces the state, so `begin` keeps the earlier one without a copy. A recorded step overwrites it in its place."""
-        if self.recording:
-            return super().update_recurrent_state(recurrent_states, state_idx, **kwargs)
-        self.recurrent_states[state_idx] = recurrent_states
-        return recurrent_states
-
-    def take_back(self) -> None:
-        """The states are those before the step that was begun and is not done, if there is one."""
-        if self._before is not None:
-            self.conv_states[0], self.recurrent_states[0] = self._before
-            self._before = None
 
 
 class SlotCache(Cache):
@@ -128,7 +97,7 @@ class SlotCache(Cache):
             )
         self._config = config
         super().__init__(
-            layers=[_AttentionSlots(self.frontier) if k == "full_attention" else _LinearSlots() for k in kinds]
+            layers=[_AttentionSlots(self.frontier) if k == "full_attention" else LinearAttentionLayer() for k in kinds]
         )
 
     def place(self, row: int, prefilled: Prefilled, length: int) -> None:
@@ -139,27 +108,9 @@ class SlotCache(Cache):
         for slots, source in zip(self.layers, sources, strict=True):
             if isinstance(slots, _AttentionSlots):
                 slots.place(row, source.keys[here], source.values[here])
-            elif isinstance(slots, _LinearSlots):
-                _place_linear(slots, row, source, prefilled.row, self.frontier.rows.numel(), self.frontier.rows.device)
+            elif isinstance(slots, LinearAttentionLayer):
+                _place_linear(slots, row, source, prefilled.row, self.frontier.rows.numel())
         self.frontier.positions[row] = length
-
-    def lift(self, row: int, length: int) -> DynamicCache:
-        """A copy of a row's states on the host, the first `length` positions; `place` takes it back."""
-        lifted = DynamicCache(config=self._config)
-        targets: list[Any] = lifted.layers
-        for slots, target in zip(self.layers, targets, strict=True):
-            if isinstance(slots, _AttentionSlots):
-                assert slots.keys is not None and slots.values is not None
-                target.update(slots.keys[row, None, :, :length].cpu(), slots.values[row, None, :, :length].cpu())
-            elif isinstance(slots, _LinearSlots):
-                _place_linear(target, 0, slots, row, 1, torch.device("cpu"))
-        return lifted
-
-    def take_back(self) -> None:
-        """Undoes a step that broke off: attention's slots are written again, the other states put back."""
-        for slots in self.layers:
-            if isinstance(slots, _LinearSlots):
-                slots.take_back()
 
     def release(self, row: int) -> None:
         """A row's response has ended: what is computed for the free row goes to its first slot."""
@@ -189,30 +140,9 @@ class SlotCache(Cache):
         """Positions that a row has room for. While it stays, so do the tensors of the attention layers."""
         return self._capacity
 
-    def begin(self) -> None:
-        """Before a step that is not recorded, so that `take_back` can undo it."""
-        for slots in self.layers:
-            if isinstance(slots, _LinearSlots):
-                slots.begin()
-
-    @contextmanager
-    def recording(self) -> Iterator[None]:
-        """Steps inside write every state where it is."""
-        linear = [slots for slots in self.layers if isinstance(slots, _LinearSlots)]
-        for slots in linear:
-            slots.recording = True
-        try:
-            yield
-        finally:
-            for slots in linear:
-                slots.recording = False
-
     def advance(self, rows: torch.Tensor) -> None:
         """After a decoding step: the given rows (bool `[rows]`) have one token more."""
         self.frontier.positions += rows
-        for slots in self.layers:
-            if isinstance(slots, _LinearSlots):
-                slots.commit()
 
     def _reserve(self, prefilled: DynamicCache | None, length: int) -> None:
         if length <= self._capacity:
@@ -229,28 +159,24 @@ class SlotCache(Cache):
 
 
 def _place_linear(
-    slots: LinearAttentionLayer,
-    row: int,
-    source: LinearAttentionLayer,
-    source_row: int,
-    rows: int,
-    device: torch.device,
+    slots: LinearAttentionLayer, row: int, source: LinearAttentionLayer, source_row: int, rows: int
 ) -> None:
-    """Copies the convolution and recurrent states of one row of another layer."""
+    """Copies the convolution and recurrent states of one row of a prefilled layer."""
     for name in ("conv_states", "recurrent_states"):
         ours, theirs = getattr(slots, name), getattr(source, name)
-        for index in range(len(theirs)):
-            if theirs[index] is None:
+        for index, states in theirs.items():
+            if states is None:
                 continue
             if ours[index] is None:
-                ours[index] = torch.zeros(rows, *theirs[index].shape[1:], dtype=theirs[index].dtype, device=device)
-            ours[index][row] = theirs[index][source_row]
+                ours[index] = states.new_zeros(rows, *states.shape[1:])
+            ours[index][row] = states[source_row]
     target: Any = slots
-    target.dtype, target.device = source.dtype, device
     for name in (
+        "dtype",
+        "device",
         "is_conv_states_initialized",
         "is_recurrent_states_initialized",
         "has_previous_state",
         "conv_kernel_size",
     ):
-        setattr(slots, name, getattr(source, name))
+        setattr(target, name, getattr(source, name))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -21,11 +21,11 @@ class StepGraph:
 
     A recorded step has the kernels of the step, in their order, on the same tensors, so it gives the same bits. When a recording
     fails, as where memory does not suffice for it, a warning says so, and the steps of this batch run as they are; the next
-    batch tries again. `recording` is open while a step is recorded, if steps are `usable` for it at all.
+    batch tries again. Nothing is recorded unless `usable`.
     """
 
-    def __init__(self, usable: bool, recording: Callable[[], AbstractContextManager[None]]) -> None:
-        self._usable, self._recording = usable, recording
+    def __init__(self, usable: bool) -> None:
+        self._usable = usable
         self._kind: Hashable = None
         self._forwards = 0
         self._graph: torch.cuda.CUDAGraph | None = None
@@ -60,7 +60,6 @@ class StepGraph:
             # Other threads may go on using the GPU.
             with (
                 torch.cuda.device(ids.device),
-                self._recording(),
                 torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"),
             ):
                 logits = forward(*inputs)

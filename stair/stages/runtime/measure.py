@@ -10,7 +10,7 @@ import torch
 
 from stair.core import ReadSpecification
 from stair.engines.base import Capture, Reconstruction, Request, SamplingSettings
-from stair.engines.transformers.batch import Batch
+from stair.engines.transformers.batch import Batch, unsound_reason
 from stair.engines.transformers.passes import Pass, Passes, reconstruct_states
 from stair.engines.transformers.prefill import Prefilled
 from stair.method import Attachment, Bank, Read, Reflector, Segment
@@ -178,7 +178,10 @@ class Measurer:
         )  # fmt: skip
         batch.begin(0, request, Prefilled(passed.cache, 0, passed.paddings[0], passed.logits[0], passed.receipts[0]))
         while batch:
-            ended = batch.draw()
+            ended, unsound = batch.draw()
+            if unsound:
+                reason = unsound_reason(str(self._dtype).removeprefix("torch."))
+                raise FloatingPointError(f"{history.name}: {reason}")
             if batch:
                 batch.decode()
         assert len(ended[0].response_ids) == method.tokens
