@@ -23,19 +23,3 @@ def lora_parameters(config: Mapping[str, Any], rank: int) -> int:
     keys = int(config["num_key_value_heads"]) * int(config["head_dim"])
     ends = 2 * (hidden + queries) + 2 * (hidden + keys) + 3 * (hidden + ffn)
     return rank * ends * int(config["num_hidden_layers"])
-
-
-def layer_parameters(config: Mapping[str, Any]) -> list[int]:
-    """About how many parameters each decoder layer has, without norms, biases and convolutions."""
-    architecture = describe(config)
-    config = config.get("text_config", config)
-    hidden = architecture.hidden_size
-    queries, keys = architecture.query_heads * architecture.head_dim, architecture.kv_heads * architecture.head_dim
-    attention = hidden * (queries * (3 if architecture.gated else 2) + 2 * keys)
-    linear = 0
-    if len(architecture.full_attention_layers) < architecture.layers:
-        linear_keys = int(config["linear_num_key_heads"]) * int(config["linear_key_head_dim"])
-        linear_values = int(config["linear_num_value_heads"]) * int(config["linear_value_head_dim"])
-        linear = hidden * (2 * linear_keys + 3 * linear_values)
-    mlp, full = 3 * hidden * int(config["intermediate_size"]), set(architecture.full_attention_layers)
-    return [mlp + (attention if layer in full else linear) for layer in range(architecture.layers)]

@@ -194,6 +194,15 @@ def test_a_device_too_small_for_one_response_says_so_in_one_line(small_model: Mo
     assert "\n" not in str(error.value)
 
 
+def test_a_source_of_requests_that_runs_out_of_memory_is_no_end_of_the_requests(small_model: Models) -> None:
+    def source() -> Iterator[Request]:
+        yield request("a", 12, 4)
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 3.00 GiB.")
+
+    with pytest.raises(MemoryError, match="does not suffice"):
+        list(engine(small_model("qwen3"), width=2).run(source()))
+
+
 @pytest.mark.parametrize(
     "message",
     [

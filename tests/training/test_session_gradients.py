@@ -295,7 +295,8 @@ def test_no_ids_come_back_from_the_device(
     turns = session(renderer)
     monkeypatch.setattr(torch.Tensor, "tolist", lambda tensor: pytest.fail(f"{tuple(tensor.shape)} was copied"))
     with student_of(model, "stair") as student:
-        teacher_forcing(student, renderer).run(turns, lambda turn, parts: None)
+        counts = teacher_forcing(student, renderer).run(turns, lambda turn, parts: None)
+    assert counts.tokens == sum(len(turn.response_ids) for turn in turns[1:])
 
 
 class Counted:

@@ -171,7 +171,7 @@ class TransformersEngine:
                 if not out_of_memory(error):
                     raise
                 message = str(error)
-            # Behind the handler: the error holds the frames in which memory was asked for, and so their tensors.
+            # After the handler, because the error holds tensors of the failed step.
             if not self._make_room():
                 # The one running response is first in line again. If none was running, the first could not begin.
                 self._give_up(self._submitted.popleft().key, MemoryError, _too_small(message))
@@ -221,7 +221,14 @@ class TransformersEngine:
             self._submitted.extendleft(reversed(waiting.values()))
 
     def _next(self, source: Iterator[Request]) -> Request | None:
-        request = self._submitted.popleft() if self._submitted else next(source, None)
+        try:
+            request = self._submitted.popleft() if self._submitted else next(source, None)
+        except (
+            RuntimeError
+        ) as error:  # a generator that raised is at its end: its further requests would be lost silently
+            if not out_of_memory(error):
+                raise
+            raise MemoryError(_too_small(str(error))) from None
         if request is None:
             return None
         bad = [token for token in request.prompt_ids if not 0 <= token < self._tokens]

@@ -54,7 +54,7 @@ class Measured:
     Attributes:
         rows: those of runtime/MODEL.csv.
         benchmark: empty for random tokens.
-        shape: what stands in place of a trained model, without its sizes; empty for one.
+        shape: says that the weights are random, without sizes; empty for a trained model.
         gap: why nothing is reported; None if enough histories were measured.
     """
 

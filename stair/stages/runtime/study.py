@@ -25,7 +25,7 @@ class Study:
     """One model's study.
 
     Attributes:
-        shape: what stands in place of a trained model; empty for one.
+        shape: says that the weights are random, and of which shape; empty for a trained model.
         identity: what decides the measurements beside histories and method: weights, controller, engine.
         load: gives the model and the controller.
     """
@@ -96,7 +96,8 @@ def _saved(config: Config, paths: RunPaths, model: str) -> Study:
 
     def load() -> tuple[Any, Reflector]:
         controller = load_controller(weights, backbone.architecture)
-        return backbone.network(config.transformers.device), controller  # type: ignore[return-value]
+        assert isinstance(controller, Reflector), "the configuration's check admits no other kind"
+        return backbone.network(config.transformers.device), controller
 
     return Study(saved_histories(config, paths, model, renderer), method, "", identity, load)
 

@@ -1,4 +1,4 @@
-"""The training curve as a CSV, and the change of the objective by training."""
+"""The training curve as a CSV, and the objective before and after training."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ def write_curve(path: Path, curve: Sequence[UpdateRecord]) -> None:
     write_text(path, csv_table(COLUMNS, (list(record.as_dict().values()) for record in curve)))
 
 
-def changes(before: Mapping[str, Measurement | None], after: Mapping[str, Measurement | None]) -> dict[str, Any]:
-    """Means before and after, by the name of the measurement."""
+def objectives(before: Mapping[str, Measurement | None], after: Mapping[str, Measurement | None]) -> dict[str, Any]:
+    """Means before and after training, by the name of the measurement."""
     objective: dict[str, Any] = {}
     for name, first in before.items():
         last = after[name]
         if first is None or last is None:
             continue
         objective[name] = {
-            "before": first.means(),
-            "after": last.means(),
-            "sessions": len(first.loss),
+            "before": _means(first),
+            "after": _means(last),
+            "sessions": first.sessions,
             "responses": first.responses,
         }
     return objective
+
+
+def _means(measured: Measurement) -> dict[str, float]:
+    return {"loss": measured.loss, "cross_entropy": measured.cross_entropy, "kl": measured.kl}
 
 
 def change_lines(objective: Mapping[str, Any]) -> dict[str, str]:

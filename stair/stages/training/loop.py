@@ -49,17 +49,13 @@ class UpdateRecord:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Unweighted means over supervised responses, of every session `[sessions]` and of all."""
+    """Unweighted means over the supervised responses of sessions, which have equal numbers of them."""
 
-    loss: tuple[float, ...]
-    cross_entropy: tuple[float, ...]
-    kl: tuple[float, ...]
+    loss: float
+    cross_entropy: float
+    kl: float
+    sessions: int
     responses: int
-
-    def means(self) -> dict[str, float]:
-        """Means over all sessions, which have equal numbers of supervised responses."""
-        names = ("loss", "cross_entropy", "kl")
-        return {name: sum(getattr(self, name)) / len(self.loss) for name in names}
 
 
 def session_cost(session: Session) -> float:
@@ -135,8 +131,8 @@ class Training:
                 self._measure_one(sessions[index], means[index])
         if self.workers.count > 1:
             means = self.workers.total(means.to(self.forcing.device)).cpu()
-        loss, cross_entropy, kl = (tuple(column.tolist()) for column in means.unbind(1))
-        return Measurement(loss, cross_entropy, kl, sum(len(session) - 1 for session in sessions))
+        loss, cross_entropy, kl = (sum(column.tolist()) / len(sessions) for column in means.unbind(1))
+        return Measurement(loss, cross_entropy, kl, len(sessions), sum(len(session) - 1 for session in sessions))
 
     def _measure_one(self, session: Session, mean: Tensor) -> None:
         def supervise(_: RecordedTurn, parts: ObjectiveParts) -> None:
@@ -165,4 +161,4 @@ def peak_memory(device: torch.device) -> int:
 
 def with_validation(record: UpdateRecord, measured: Measurement | None) -> UpdateRecord:
     """The record with the validation loss after its update."""
-    return record if measured is None else replace(record, validation_loss=measured.means()["loss"])
+    return record if measured is None else replace(record, validation_loss=measured.loss)

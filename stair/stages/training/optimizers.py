@@ -41,12 +41,12 @@ class Optimizers:
 
     def __init__(self, student: Student, settings: Controller, updates: int) -> None:
         self._adapter, self._updates = settings.adapter, updates
-        self._groups = {}
+        groups = []
         for part, named in student.parts().items():
             chosen = settings.adapter.optimizer if part == "adapter" and settings.adapter else settings.optimizer
             assert chosen is not None
-            self._groups[part] = {"params": list(named.values()), **_options(chosen)}
-        self._adam = torch.optim.AdamW([*self._groups.values()])
+            groups.append({"part": part, "params": list(named.values()), **_options(chosen)})
+        self._adam = torch.optim.AdamW(groups)
         self.parameters: dict[str, nn.Parameter] = {
             f"{part}.{name}": each for part, named in student.parts().items() for name, each in named.items()
         }
@@ -56,7 +56,9 @@ class Optimizers:
         """One step from the present gradients; `update` counts from 0."""
         if self._adapter is not None:
             share = schedule(update, self._adapter.warmup_updates, self._updates)
-            self._groups["adapter"]["lr"] = self._adapter.optimizer.learning_rate * share
+            for group in self._adam.param_groups:
+                if group["part"] == "adapter":
+                    group["lr"] = self._adapter.optimizer.learning_rate * share
         self._adam.step()
         self._adam.zero_grad(set_to_none=True)
 

@@ -16,7 +16,7 @@ from stair.records.progress import Progress
 from stair.sessions.backbone import Backbone
 from stair.stages.training.card import card
 from stair.stages.training.checkpoint import Checkpoint, Checkpoints
-from stair.stages.training.curve import COLUMNS, CURVE, change_lines, changes, write_curve
+from stair.stages.training.curve import COLUMNS, CURVE, change_lines, objectives, write_curve
 from stair.stages.training.loop import Measurement, Session, Training, UpdateRecord, with_validation
 from stair.stages.training.optimizers import Optimizers, check_warmup
 from stair.stages.training.published_controller import copy_published
@@ -176,8 +176,7 @@ class _TrainingRun:
         self.training.optimizers.load(checkpoint.tensors)
         self.curve = [UpdateRecord(**record) for record in checkpoint.facts["curve"]]
         self.before = {
-            name: None if one is None else Measurement(**{key: _tuple(value) for key, value in one.items()})
-            for name, one in checkpoint.facts["before"].items()
+            name: None if one is None else Measurement(**one) for name, one in checkpoint.facts["before"].items()
         }
         if self._writes:
             print(f"{self.model}/{self.controller}: resuming after update {checkpoint.update}")
@@ -201,7 +200,7 @@ class _TrainingRun:
         """Writes the controller's folder atomically; returns more facts for its manifest."""
         settings, output = self.settings, self.paths.controller(self.model, self.controller)
         base = backbone.settings.repository or self.model
-        objective = changes(self.before, self.after)
+        objective = objectives(self.before, self.after)
         parameters = {
             part: sum(parameter.numel() for parameter in named.values()) for part, named in student.parts().items()
         }
@@ -245,10 +244,6 @@ class _TrainingRun:
         ]
         seconds = sum(taken for _, taken in timed)
         return round(sum(tokens for tokens, _ in timed) / seconds, 1) if seconds else None
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _first(config: Config, sessions: Sessions) -> Sequence[Session]:

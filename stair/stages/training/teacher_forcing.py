@@ -256,7 +256,7 @@ class _Session:
             except RuntimeError as error:
                 if recompute == _MOST or not torch.is_grad_enabled() or not out_of_memory(error):
                     raise
-            # Behind the handler: its exception holds the attempt's tensors.
+            # After the handler, because its exception holds the attempt's tensors.
             forcing.too_long[recompute] = tokens - known
             recompute = forcing.recompute_at(tokens - known)
             again = "all layers" if recompute == Recompute.LAYERS else "all layers, and the MLPs in chunks,"
