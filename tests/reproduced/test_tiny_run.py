@@ -123,8 +123,6 @@ def test_the_training_objective_falls(run: tuple[Config, RunPaths]) -> None:
             assert measured["training"]["after"]["loss"] < measured["training"]["before"]["loss"], (model, controller)
             if config.controllers[controller].kind == "stair":
                 assert measured["validation"]["after"]["loss"] < measured["validation"]["before"]["loss"], model
-            change = measured["validation"]["change"]
-            assert change["low"] <= change["loss"] <= change["high"]
 
 
 def test_every_check_passed_and_every_model_and_benchmark_has_its_rows(run: tuple[Config, RunPaths]) -> None:
