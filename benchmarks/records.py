@@ -96,7 +96,7 @@ def log(folder: Path, responses: int, tokens: int) -> float:
     batches = zip(chains(responses), responses_of(tokens), strict=False)
     with WorkLogWriter(folder / "log", "shard-0-of-1") as writer:
         while batch := list(islice(batches, 1000)):
-            records = [(step.key, record) for chain, record in batch if (step := chain.next()) is not None]
+            records = [(key, record) for chain, record in batch if (key := chain.next()) is not None]
             start = time.perf_counter()
             for key, record in records:
                 writer.append(key, record)

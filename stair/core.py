@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
 
@@ -115,7 +115,24 @@ class ConditionName:
         return cls(family, seed=number) if family in SEEDED else cls(family, prefix=number)
 
 
-# ---------------------------------------------------------------- how a bank is read
+# ---------------------------------------------------------------- a bank and how it is read
+
+
+def capture_length(response_ids: Sequence[int], *, end_of_thinking: int | None, stop_ids: Collection[int]) -> int:
+    """Return how many leading tokens of a response have states that belong in the bank.
+
+    response_ids     the generated tokens, a final stop token included where there is one; the last token has no state, because
+                     no forward pass has processed it
+    end_of_thinking  the id of `</think>` for a thinking model: capture ends before the last one, and without any takes all
+                     that was processed. None for an Instruct model: the whole answer body
+    stop_ids         end markers; capture ends before the first, in both kinds of model
+    """
+    ids = list(response_ids)
+    length = next((index for index, token in enumerate(ids) if token in stop_ids), len(ids))
+    if end_of_thinking is not None and end_of_thinking in ids[:length]:
+        length = length - 1 - ids[:length][::-1].index(end_of_thinking)
+    return min(length, max(len(ids) - 1, 0))
+
 
 Readout = Literal["differential", "direct"]
 """What a read computes: r^R - r^ref (Eq. 9), or the reflected read r^R alone, a control (appendix C.4)."""
@@ -124,9 +141,6 @@ ReadVariant = Literal[Readout, "zero"]
 
 SMOOTHING = 1e-6
 LEAST_SMOOTHING = 1e-12
-
-_VARIANTS_IN_KEYS = {"zero": "null"}
-"""How response keys spell a variant, where they spell it otherwise: finished responses have such keys."""
 
 
 def check_smoothing(smoothing: float) -> None:
@@ -172,6 +186,5 @@ class ReadSpecification:
 
     def as_key(self) -> dict[str, Any]:
         """The read's part of response keys."""
-        variant = _VARIANTS_IN_KEYS.get(self.variant, self.variant)
         permutation = {} if self.permutation_seed is None else {"permutation_seed": self.permutation_seed}
-        return {"variant": variant, "smoothing": self.smoothing, "limit": self.limit, **permutation}
+        return {"variant": self.variant, "smoothing": self.smoothing, "limit": self.limit, **permutation}

@@ -1,9 +1,9 @@
-"""The captured states of one answer, and which of its tokens have any (appendix B.1)."""
+"""The captured states of one answer (appendix B.1)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -74,19 +74,3 @@ class Segment:
         if segment.digest != header.get("digest"):
             raise ValueError(f"{path} is damaged: its content does not have the digest that its header names")
         return segment
-
-
-def capture_length(response_ids: Sequence[int], *, end_of_thinking: int | None, stop_ids: Collection[int]) -> int:
-    """Return how many leading tokens of a response have states that belong in the bank.
-
-    response_ids     the generated tokens, a final stop token included where there is one; the last token has no state, because
-                     no forward pass has processed it
-    end_of_thinking  the id of `</think>` for a thinking model: capture ends before the last one, and without any takes all
-                     that was processed. None for an Instruct model: the whole answer body
-    stop_ids         end markers; capture ends before the first, in both kinds of model
-    """
-    ids = list(response_ids)
-    length = next((index for index, token in enumerate(ids) if token in stop_ids), len(ids))
-    if end_of_thinking is not None and end_of_thinking in ids[:length]:
-        length = length - 1 - ids[:length][::-1].index(end_of_thinking)
-    return min(length, max(len(ids) - 1, 0))

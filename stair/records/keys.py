@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Part of every response key. Raised by hand when changed code would generate another response for the same settings.
 
 1  the first protocol
 2  the output path (appendix B.3) adds W_O (g * z) to the attention output, no longer g * z to the projection's input
+3  a bank is named by the tokens of its turns, no longer by its states
 """
 
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -48,21 +49,13 @@ def adapter_digest(folder: Path) -> str:
     return digest_of({"settings": settings, "weights": file_digest(folder / "adapter_model.safetensors")})
 
 
-def bank_digest(layers: Sequence[int], segments: Sequence[str]) -> str:
-    """The digest of a bank from its segments' digests in turn order; equals `stair.method.Bank.digest`."""
-    digest = hashlib.sha256(f"bank {list(layers)}".encode()).hexdigest()
-    for segment in segments:
-        digest = hashlib.sha256((digest + segment).encode()).hexdigest()
-    return digest
-
-
 def response_key(
     *,
     model_revision: str,
     prompt_ids_sha256: str,
     adapter: str | None,
     controller: str | None,
-    bank: str | None,
+    bank: Sequence[Sequence[str]] | None,
     read: Mapping[str, Any] | None,
     sampling: Mapping[str, Any],
     seed: int,
@@ -71,6 +64,7 @@ def response_key(
 ) -> str:
     """The identity of a response: everything that decides its tokens, and nothing else.
 
+    `bank` names the read bank by its turns: the digests of each one's prompt and response ids. Its states follow from them.
     `engine` holds the engine's name and version, attention path and dtype. A source hash, a run's name, a shard, a device,
     a batch width and a label are no part of it.
     """

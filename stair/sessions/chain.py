@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from stair.engines.base import Completion, Engine, Reconstruction, Request
 
 if TYPE_CHECKING:
     from stair.method import Segment
-
-
-@dataclass(frozen=True)
-class Step:
-    """The next need of a chain: a response to generate, or the states of a saved one."""
-
-    key: str
-    """The key of the response or the reconstruction in the work log."""
-    reconstructs: bool = False
 
 
 class Missing(NamedTuple):
@@ -57,34 +47,26 @@ class Chain(Protocol):
         """The responses that the chain lacks, each with its reason: the missing one and all later turns."""
         ...
 
-    def next(self) -> Step | None:
-        """The next step; None at the end."""
+    def next(self) -> str | None:
+        """The key of the next response; None at the end."""
         ...
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        """Continues with the finished record of the last step."""
+        """Continues with the record of the next response."""
         ...
 
-    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
-        """Uses states that an earlier attempt reconstructed; True if the next step's key has changed."""
+    def lost(self, engine: Engine) -> Reconstruction | None:
+        """The first states that the next request reads and that have to be reconstructed."""
+        ...
+
+    def restore(self, segment: Segment) -> None:
+        """Receives these states."""
         ...
 
     def request(self, engine: Engine) -> Request:
-        """The next step as a request, with loaded states. Its key changes if lost states are reconstructed here."""
-        ...
-
-    def remade(self) -> list[tuple[str, dict[str, Any]]]:
-        """Keys and records of states that were just reconstructed, for the log; empties the list."""
-        ...
-
-    def reconstruction(self, engine: Engine) -> Reconstruction:
-        """The next step as a reconstruction."""
+        """The next response as a request; no states may be lost."""
         ...
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
-        """The log's record of a completion; saves captured states first."""
-        ...
-
-    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
-        """The log's record of a reconstruction; saves the states first."""
+        """The log's record of a completion of its request; saves captured states first."""
         ...

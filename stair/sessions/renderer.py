@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stair.core import capture_length
 from stair.models.architectures import known_markers
 from stair.models.turn_markers import CHATML, TurnMarkers
 from stair.records.files import read_mapping
@@ -126,6 +127,10 @@ class Renderer:
         """A response without its end marker."""
         ids = list(response_ids)
         return ids[:-1] if ids and ids[-1] in self.stop_ids else ids
+
+    def captured_tokens(self, response_ids: Sequence[int]) -> int:
+        """The number of states that a response gives to the bank (appendix B.1): the token drawn last has none."""
+        return capture_length(response_ids, end_of_thinking=self.end_of_thinking, stop_ids=self.stop_ids)
 
     def visible_answer(self, response_ids: Sequence[int]) -> str:
         """The visible answer: the whole response, or in thinking mode the text after the last `</think>`.

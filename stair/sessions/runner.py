@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from stair.engines.base import Completion, Engine, Request
+from stair.engines.base import Completion, Engine, Reconstruction, Request
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.chain import Chain, Step
+from stair.sessions.chain import Chain
 from stair.sessions.failures import Failed, Failures
 
 
@@ -66,7 +65,7 @@ class _Running:
 
     def __init__(self, engine: Engine, log: WorkLog, writer: WorkLogWriter, failures: Failures) -> None:
         self._engine, self._log, self._writer, self._failures = engine, log, writer, failures
-        self._waiting: dict[str, list[Chain]] = defaultdict(list)
+        self._waiting: dict[str, list[Chain]] = {}
         """Chains by the key of the response that they wait for. The first one has requested it."""
 
     def first_requests(self, chains: Iterable[Chain]) -> Iterator[Request]:
@@ -78,14 +77,10 @@ class _Running:
     def advance(self, group: Sequence[Chain]) -> Iterator[Request]:
         """Advances chains and yields their next requests; their reconstructions go through the engine together."""
         while group:
-            incomplete: list[tuple[Chain, Step]] = []
+            incomplete: list[tuple[Chain, Reconstruction]] = []
             for chain in group:
-                try:
-                    needed = self._advance_one(chain)
-                except MemoryError as error:  # of states that had to be reconstructed
-                    self._failures.add(Failed.of(chain, str(error)))
-                    continue
-                if isinstance(needed, Step):
+                needed = self._advance_one(chain)
+                if isinstance(needed, Reconstruction):
                     incomplete.append((chain, needed))
                 elif needed is not None:
                     yield needed
@@ -112,53 +107,41 @@ class _Running:
     def under_way(self) -> list[Chain]:
         return [chains[0] for chains in self._waiting.values()]
 
-    def _advance_one(self, chain: Chain) -> Request | Step | None:
+    def _advance_one(self, chain: Chain) -> Request | Reconstruction | None:
         """Advances a chain as far as the log allows.
 
         Returns:
-            The request of its next response, or the step whose states must be reconstructed; None if the chain has ended or waits
+            The request of its next response, or the states that it reads and that are lost; None if the chain has ended or waits
             for a response that runs for another chain.
         """
-        while (step := chain.next()) is not None:
-            record = self._log.get(step.key)
-            if record is not None:
+        while (key := chain.next()) is not None:
+            if (record := self._log.get(key)) is not None:
                 chain.append_record(record)
-            elif chain.substitute(self._log.get):
-                continue
             elif chain.gives_up():
                 return None
-            elif step.reconstructs:
-                return step
+            elif key in self._waiting:
+                self._waiting[key].append(chain)
+                return None
+            elif (lost := chain.lost(self._engine)) is not None:
+                return lost
             else:
-                request = chain.request(self._engine)
-                for key, remade in chain.remade():
-                    self._writer.append(key, remade)
-                if request.key == step.key:
-                    return self._new_request(chain, request)
-                # States were made again and differ, so the key is another one: the log may have it.
+                self._waiting[key] = [chain]
+                return chain.request(self._engine)
         return None
 
-    def _new_request(self, chain: Chain, request: Request) -> Request | None:
-        """Lets a chain wait for a response; None if it is already running."""
-        waiting = self._waiting[request.key]
-        waiting.append(chain)
-        return request if len(waiting) == 1 else None
-
-    def _reconstruct(self, incomplete: list[tuple[Chain, Step]]) -> list[Chain]:
-        """Reconstructs the states that chains need; returns the chains whose states exist now."""
+    def _reconstruct(self, incomplete: list[tuple[Chain, Reconstruction]]) -> list[Chain]:
+        """Reconstructs the states that chains lack; returns the chains that have them now."""
         if not incomplete:
             return []
         try:
-            segments = self._engine.reconstruct([chain.reconstruction(self._engine) for chain, _ in incomplete])
+            segments = self._engine.reconstruct([reconstruction for _, reconstruction in incomplete])
         except MemoryError as error:
             if len(incomplete) > 1:
                 return [chain for each in incomplete for chain in self._reconstruct([each])]
             self._failures.add(Failed.of(incomplete[0][0], str(error)))
             return []
-        for (chain, step), segment in zip(incomplete, segments, strict=True):
-            record = chain.reconstruction_record(segment)
-            self._writer.append(step.key, record)
-            chain.append_record(record)
+        for (chain, _), segment in zip(incomplete, segments, strict=True):
+            chain.restore(segment)
         return [chain for chain, _ in incomplete]
 
 
@@ -216,12 +199,9 @@ def walk(chain: Chain, log: WorkLog) -> tuple[int, bool]:
         The number of logged responses, and whether the chain has ended.
     """
     logged = 0
-    while (step := chain.next()) is not None:
-        record = log.get(step.key)
-        if record is None:
-            if chain.substitute(log.get):
-                continue
+    while (key := chain.next()) is not None:
+        if (record := log.get(key)) is None:
             return logged, chain.gives_up()
         chain.append_record(record)
-        logged += not step.reconstructs
+        logged += 1
     return logged, True

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stair.core import EngineIdentity, Problem, ReadSpecification
 from stair.engines.base import Capture, Completion, Engine, Reconstruction, Request, SamplingSettings
-from stair.records.keys import bank_digest, digest_of, ids_digest, response_key
+from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.seeds import seed_of
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Missing, Step
+from stair.sessions.chain import Missing
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 
 if TYPE_CHECKING:
-    from stair.method import BankFree, Read, Reflector, Segment
+    from stair.method import Bank, BankFree, Read, Reflector, Segment
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,17 @@ class SessionProtocol:
 class _Turn:
     prompt_ids: tuple[int, ...]
     response_ids: tuple[int, ...]
-    segment: str | None = None
-    captured: int | None = None
+    captured: int | None
+    """The number of its states in the bank; None without a bank."""
+    name: str | None
+    """The name of its captured states; None for a reused T1."""
+    segment: Segment | None = None
     source: str | None = None
+
+    @cached_property
+    def tokens(self) -> list[str]:
+        """How response keys name the turn."""
+        return [ids_digest(self.prompt_ids), ids_digest(self.response_ids)]
 
 
 @dataclass
@@ -106,24 +115,15 @@ class SessionChain:
     rows: list[dict[str, Any]] = field(default_factory=list)
     _turns: list[_Turn] = field(default_factory=list)
     _prompt: tuple[int, ...] | None = None
-    _remade: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     # ---------------------------------------------------------------- what comes next
 
-    def next(self) -> Step | None:
+    def next(self) -> str | None:
         if not self._turns and self.first_row is not None:
             self._reuse_first()
         if self.gives_up() and self.missing is not None and self.missing.reused:
             return None
-        if self._wants_reconstruction():
-            return Step(self._reconstruction_key(len(self._turns) - 1), reconstructs=True)
-        if len(self._turns) == self.protocol.turns:
-            return None
-        return Step(self._response_key())
-
-    def _wants_reconstruction(self) -> bool:
-        """Whether the bank lacks the states of T1: it is reused, or another run answered it without capture."""
-        return self._captures(1) and len(self._turns) == 1 and self._turns[0].segment is None
+        return None if len(self._turns) == self.protocol.turns else self._response_key()
 
     def _captures(self, turn: int) -> bool:
         """Whether a turn's states enter the bank: it has a successor that reads."""
@@ -172,10 +172,6 @@ class SessionChain:
 
     # ---------------------------------------------------------------- states and keys
 
-    @property
-    def _owner(self) -> str:
-        return f"{self.session_id}-{self.sample}"
-
     def _problem(self) -> Problem:
         return self.problems[len(self._turns)]
 
@@ -190,9 +186,6 @@ class SessionChain:
             self._prompt = tuple(renderer.prompt_ids(history, self._problem().user))
         return self._prompt
 
-    def _segments(self) -> tuple[str, ...]:
-        return tuple(turn.segment for turn in self._turns if turn.segment is not None)
-
     def _response_key(self) -> str:
         protocol = self.protocol
         control = protocol.control if self._turns else None  # a controller acts behind a history
@@ -202,7 +195,7 @@ class SessionChain:
             prompt_ids_sha256=ids_digest(self._prompt_ids()),
             adapter=protocol.adapter,
             controller=control.digest if control else None,
-            bank=bank_digest(control.layers, self._segments()) if control and read else None,
+            bank=[turn.tokens for turn in self._turns] if read else None,
             read=read.as_key() if read else None,
             sampling=protocol.sampling.as_dict(),
             seed=protocol.seed(self._problem().problem_id, self.sample),
@@ -210,24 +203,6 @@ class SessionChain:
             engine=protocol.engine.as_key(),
         )
         return digest_of({"response": key, "layout": dict(protocol.layout)}) if protocol.layout else key
-
-    def _reconstruction_key(self, number: int) -> str:
-        turn, capture = self._turns[number], self.protocol.capture()
-        assert capture is not None
-        return digest_of(
-            {
-                "replay": 1,
-                # Equal answers to one problem are reconstructed for each chain, which owns its states.
-                "owner": self._owner,
-                "model_revision": self.protocol.model_revision,
-                "prompt_ids": ids_digest(turn.prompt_ids),
-                "response_ids": ids_digest(turn.response_ids),
-                "layers": list(capture.layers),
-                "end_of_thinking": capture.end_of_thinking,
-                "engine": self.protocol.engine.as_key(),
-            }
-            | ({"adapter": self.protocol.adapter} if self.protocol.adapter else {})
-        )
 
     # ---------------------------------------------------------------- going on
 
@@ -243,60 +218,48 @@ class SessionChain:
         row = dict(self.first_row)
         row |= dict(condition=self.protocol.condition, session_id=self.session_id)
         if self.protocol.reads:
-            row["bank_tokens"] = 0
+            row |= dict(bank_tokens=0, captured_tokens=self._captured(1, row["response_ids"]))
         self.rows.append(row)
-        self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"])))
+        self._turns.append(_Turn(self._prompt_ids(), tuple(row["response_ids"]), row["captured_tokens"], None))
         self._prompt = None
 
     def append_record(self, record: Mapping[str, Any]) -> None:
-        if self._wants_reconstruction():
-            turn = self._turns[0]
-            turn.segment, turn.captured, turn.source = record["segment"], record["captured_tokens"], "replayed"
-            self.rows[0]["captured_tokens"] = turn.captured
-            return
-        record = dict(record)
-        segment = record.pop("segment")
-        if not self._captures(len(self._turns) + 1):  # another run may have kept states that nothing reads here
-            segment = record["captured_tokens"] = None
-        control, before = self.protocol.control, self._turns[-1] if self._turns else None
-        reads, problem = self.protocol.reads, self._problem()
+        record, number, problem = dict(record), len(self._turns) + 1, self._problem()
+        captured = self._captured(number, record["response_ids"])
+        record["captured_tokens"] = captured
+        key = self._response_key()
         self.rows.append(
             dict(
                 model=self.protocol.model,
                 benchmark=self.protocol.benchmark,
                 condition=self.protocol.condition,
                 session_id=self.session_id,
-                turn=len(self._turns) + 1,
+                turn=number,
                 sample=self.sample,
                 problem_id=problem.problem_id,
                 seed=self.protocol.seed(problem.problem_id, self.sample),
                 prompt_tokens=len(self._prompt_ids()),
                 prompt_ids_sha256=ids_digest(self._prompt_ids()),
                 history_retokenised=any(self.protocol.renderer.retokenised(turn.response_ids) for turn in self._turns),
-                bank_tokens=sum(turn.captured or 0 for turn in self._turns) if reads else None,
-                bank_sha256=bank_digest(control.layers, self._segments()) if control and reads and before else None,
-                bank_source=before.source if reads and before else None,
+                bank_tokens=sum(turn.captured or 0 for turn in self._turns) if self.protocol.reads else None,
                 **record,
             )
         )
-        self._turns.append(
-            _Turn(
-                self._prompt_ids(),
-                tuple(record["response_ids"]),
-                segment,
-                record["captured_tokens"],
-                "decoded" if segment else None,
-            )
-        )
+        response_ids = tuple(record["response_ids"])
+        self._turns.append(_Turn(self._prompt_ids(), response_ids, captured, _name(key, response_ids)))
         self._prompt = None
-        if len(self._turns) == self.protocol.turns:
-            self.protocol.banks.forget(self._owner)
+        if number == self.protocol.turns:
+            self.protocol.banks.forget(turn.name for turn in self._turns if turn.name is not None)
+
+    def _captured(self, turn: int, response_ids: Sequence[int]) -> int | None:
+        """The number of states that a response gives to the bank. Another run may have kept states that nothing reads here."""
+        return self.protocol.renderer.captured_tokens(response_ids) if self._captures(turn) else None
 
     # ---------------------------------------------------------------- with a model
 
     def request(self, engine: Engine) -> Request:
         capture = self.protocol.capture() if self._captures(len(self._turns) + 1) else None
-        read = self._read(len(self._turns), engine)
+        read = self._read(len(self._turns))
         return Request(
             key=self._response_key(),
             prompt_ids=self._prompt_ids(),
@@ -309,81 +272,80 @@ class SessionChain:
             adapter=self.protocol.adapter,
         )
 
-    def _read(self, number: int, engine: Engine) -> Read | None:
+    def _read(self, number: int) -> Read | None:
         """The read of turn `number` (from zero): of the states of all earlier turns, in turn order."""
         control = self.protocol.control
         if control is None or number == 0:
             return None
-        from stair.method import Bank, Read
+        from stair.method import Read
 
-        reads = self.protocol.reads
-        segments = [self._load(earlier, engine) for earlier in range(number)] if reads else []
         prompt = self._prompt_ids() if number == len(self._turns) else self._turns[number].prompt_ids
         specification = self.protocol.read(self.problems[number].problem_id, self.sample)
         assert control.weights is not None, "a controller is loaded before anything is generated"
         return Read(
-            bank=Bank(control.layers, segments) if reads else None,
+            bank=self._bank(number),
             controller=control.weights,
             span=control_span(prompt, self.protocol.renderer.user_header),
             specification=specification or ReadSpecification(),
         )
 
-    def _load(self, number: int, engine: Engine) -> Segment:
-        """The states of turn `number`. Lost states are reconstructed, and later rows record that."""
-        turn = self._turns[number]
-        assert turn.segment is not None
-        segment = self.protocol.banks.load(self._owner, turn.segment)
-        if segment is None:
-            (segment,) = engine.reconstruct([self._reconstruction_of(number, engine)])
-            lost, turn.segment = turn.segment, self.protocol.banks.keep(self._owner, segment)
-            turn.source = "replayed"
-            if turn.segment != lost:
-                self._remade.append((self._remade_key(number, lost), {"segment": turn.segment}))
-        return segment
+    def _bank(self, number: int) -> Bank | None:
+        """The bank that turn `number` (from zero) reads; None at T1 and without a read."""
+        if number == 0 or self.protocol.control is None or not self.protocol.reads:
+            return None
+        from stair.method import Bank
 
-    def _remade_key(self, number: int, lost: str) -> str:
-        return digest_of({"remade": lost, "turn": number, "replay": self._reconstruction_key(number)})
+        segments = [turn.segment for turn in self._turns[:number]]
+        assert None not in segments, "lost states are reconstructed first"
+        return Bank(self.protocol.control.layers, [segment for segment in segments if segment is not None])
 
-    def remade(self) -> list[tuple[str, dict[str, Any]]]:
-        records, self._remade = self._remade, []
-        return records
+    def _lost(self) -> int | None:
+        """The first turn (from zero) whose states are neither in memory nor on disk."""
+        for number, turn in enumerate(self._turns if self.protocol.reads else ()):
+            if turn.segment is None and turn.name is not None:
+                turn.segment, turn.source = self.protocol.banks.load(turn.name), "decoded"
+            if turn.segment is None:
+                return number
+        return None
 
-    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
-        changed = False
-        for number, turn in enumerate(self._turns):
-            # States can have been lost and made again more than once.
-            while turn.segment is not None and (record := log(self._remade_key(number, turn.segment))) is not None:
-                turn.segment, turn.source, changed = record["segment"], "replayed", True
-        return changed
-
-    def _reconstruction_of(self, number: int, engine: Engine) -> Reconstruction:
-        turn, capture = self._turns[number], self.protocol.capture()
+    def lost(self, engine: Engine) -> Reconstruction | None:
+        number, capture = self._lost(), self.protocol.capture()
+        if number is None:
+            return None
         assert capture is not None
+        turn = self._turns[number]
         return Reconstruction(
-            key=self._reconstruction_key(number),
+            key=self._response_key(),
             prompt_ids=turn.prompt_ids,
             response_ids=turn.response_ids,
             stop_ids=self.protocol.renderer.stop_ids,
             capture=capture,
-            read=self._read(number, engine),
+            read=self._read(number),
             adapter=self.protocol.adapter,
         )
 
-    def reconstruction(self, engine: Engine) -> Reconstruction:
-        return self._reconstruction_of(len(self._turns) - 1, engine)
-
-    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
-        return {"segment": self.protocol.banks.keep(self._owner, segment), "captured_tokens": segment.tokens}
+    def restore(self, segment: Segment) -> None:
+        number = self._lost()
+        assert number is not None and segment.tokens == self._turns[number].captured
+        self._turns[number].segment, self._turns[number].source = segment, "replayed"
 
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
-        receipt = completion.receipt
+        receipt, bank = completion.receipt, self._bank(len(self._turns))
+        if completion.bank is not None:
+            assert completion.bank.tokens == self.protocol.renderer.captured_tokens(completion.response_ids)
+            self.protocol.banks.keep(_name(completion.key, completion.response_ids), completion.bank)
         return dict(
             **response_columns(completion, engine, self.protocol.renderer),
-            segment=self.protocol.banks.keep(self._owner, completion.bank) if completion.bank is not None else None,
-            captured_tokens=completion.bank.tokens if completion.bank is not None else None,
+            bank_sha256=bank.digest if bank is not None else None,
+            bank_source=self._turns[-1].source if bank is not None else None,
             controlled_tokens=receipt.controlled_tokens if receipt else 0,
             readout_norm=receipt.readout_norm if receipt else 0.0,
         )
+
+
+def _name(key: str, response_ids: Sequence[int]) -> str:
+    """The name of a response's captured states."""
+    return digest_of([key, ids_digest(response_ids)])
 
 
 def response_columns(completion: Completion, engine: Engine, renderer: Renderer) -> dict[str, Any]:

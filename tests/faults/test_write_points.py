@@ -51,16 +51,17 @@ def study(
 WHOLE = Shard(0, 1)
 
 
-def generate(study: Study, folder: Path, shard: Shard = WHOLE) -> None:
+def generate(
+    study: Study, folder: Path, shard: Shard = WHOLE, condition: str = CONDITION, stop_after: int | None = None
+) -> None:
     """One shard, as the stage's command runs it."""
     here = fresh(study, folder)
-    work = folder / CONDITION
     run_shard(
-        lambda _: iter(shard.share(here.chains(CONDITION))),
-        work,
+        lambda _: iter(shard.share(here.chains(condition))),
+        folder / condition,
         shard,
-        lambda: WatchedEngine(study.model),
-        (folder / "progress", CONDITION),
+        lambda: WatchedEngine(study.model, stop_after=stop_after),
+        (folder / "progress", condition),
     )
 
 
@@ -114,7 +115,7 @@ def undisturbed(study: Study, tmp_path_factory: pytest.TempPathFactory) -> tuple
         "log", f"responses/{CONDITION}.parquet", f"responses/{CONDITION}.parquet.manifest.json",
         "stair/shard-0-of-2.json", "stair/shard-1-of-2.json",
     }  # fmt: skip
-    assert len(found["log"]) == 8
+    assert len(found["log"]) == 6
     return found, points
 
 
@@ -141,7 +142,7 @@ def test_a_kill_at_any_write_point_and_another_in_the_resume_change_nothing(
         assert first.killed, where
         done = sum(point.startswith("write stair/log/") for point in first.points) - (kill.mode != "after")
         kept = set(WorkLog(folder / CONDITION / "log").keys())
-        assert len(kept) >= min(done, 8), f"{where}: a record that was written is gone"
+        assert len(kept) >= min(done, 6), f"{where}: a record that was written is gone"
         second = forked(whole(study), folder, Kill(some_of(len(points), number)))
         seconds += second.killed
         assert kept <= set(WorkLog(folder / CONDITION / "log").keys()), f"{where}, then {second.points[-1:]}"
@@ -149,6 +150,32 @@ def test_a_kill_at_any_write_point_and_another_in_the_resume_change_nothing(
         assert outputs(folder) == expected, f"{where}, then killed at {second.points[-1:]}"
         shutil.rmtree(folder)
     assert seconds > len(points) // 3, "the resumes were hardly killed"
+
+
+def test_a_kill_at_any_write_point_after_a_loss_of_states_changes_nothing(study: Study, tmp_path: Path) -> None:
+    """Both sessions have T1 and T2, whose states are lost. A kill in the resume comes before, between and after their
+    reconstructions."""
+    condition = "own_first"
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        generate(study, lost, condition=condition, stop_after=4)
+    shutil.rmtree(lost / condition / "banks")
+
+    def resume(folder: Path) -> None:
+        generate(study, folder, condition=condition)
+
+    def resumed(name: str, kill: Kill | None = None) -> tuple[dict[str, Any], list[str]]:
+        folder = shutil.copytree(lost, tmp_path / name)
+        points = forked(resume, folder, kill).points
+        if kill is not None:
+            forked(resume, folder)
+        return outputs(folder), points
+
+    expected, points = resumed("undisturbed")
+    assert sum(b'"bank_source":"replayed"' in line for line in expected["log"]) == 2
+    for number, kill in enumerate(every_kill(points)):
+        assert resumed(str(number), kill)[0] == expected, f"{kill} ({points[kill.number]})"
 
 
 def test_two_then_five_then_one_shard_with_kills_between(
@@ -163,10 +190,10 @@ def test_two_then_five_then_one_shard_with_kills_between(
     def shard(number: int, of: int, kill: Kill | None = None) -> None:
         forked(lambda place: generate(wide, place, Shard(number, of)), folder, kill)
 
-    shard(0, 2, Kill(40))
-    shard(1, 2, Kill(25))
+    shard(0, 2, Kill(20))
+    shard(1, 2, Kill(12))
     for number in range(5):
-        shard(number, 5, Kill(15 + 9 * number) if number % 2 else None)
+        shard(number, 5, Kill(5 + 4 * number) if number % 2 else None)
     shard(0, 1, Kill(5))
     shard(0, 1)
     forked(lambda place: seal(wide, place), folder)
@@ -250,9 +277,16 @@ def test_strange_files_in_a_log_change_nothing(
     (log / "empty.000.log").touch()
     (log / "noise.000.log").write_bytes(b"no record\n" + bytes(range(256)) + b"\n")
     (log / "torn.000.log").write_bytes(expected["log"][0][:-7])
-    # A response without states: a record whose states are not there would be replayed, and its row would say so.
-    stateless = next(line for line in expected["log"] if b'"segment":null' in line and line != expected["log"][0])
-    (log / "twice.000.log").write_bytes(stateless * 2)
+    # The whole first session: states that a later turn needs and that are not there would be reconstructed, as rows then say.
+    whole_log = tmp_path / "whole"
+    whole_log.mkdir()
+    (whole_log / "all.000.log").write_bytes(b"".join(expected["log"]))
+    records, chain = WorkLog(whole_log), study.chains(CONDITION)[0]
+    lines = {worklog._key(worklog._payload(line) or b""): line for line in expected["log"]}
+    while (key := chain.next()) is not None:
+        (log / f"{key[:9]}.000.log").write_bytes(lines[key] * 2)
+        chain.append_record(records.get(key) or {})
+    shutil.rmtree(whole_log)
     with WorkLogWriter(log, "foreign") as writer:
         writer.append("of other settings", {"response_ids": [1], "response": "?"})
     forked(whole(study), tmp_path)

@@ -9,14 +9,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stair.method import Bank, Segment
 from stair.records.keys import (
     PROTOCOL_VERSION,
-    bank_digest,
     canonical_json,
     digest_of,
     ids_digest,
@@ -131,19 +128,3 @@ def test_a_key_is_the_digest_of_all_its_parts_in_one_object() -> None:
         whole = {name: value for name, value in parts.items() if name != "prompt_ids_sha256"}
         whole |= {"prompt_ids": parts["prompt_ids_sha256"], "protocol_version": PROTOCOL_VERSION}
         assert response_key(**parts) == digest_of(whole)
-
-
-def segment(layers: tuple[int, ...], tokens: int, seed: int) -> Segment:
-    generator = torch.Generator().manual_seed(seed)
-    keys, values = (torch.randn(len(layers), 2, tokens, 4, generator=generator) for _ in range(2))
-    return Segment(layers, keys, values)
-
-
-@pytest.mark.parametrize("layers", [(1,), (3, 11, 19)])
-def test_the_bank_digest_without_a_bank_is_the_banks(layers: tuple[int, ...]) -> None:
-    segments = [segment(layers, tokens, seed) for seed, tokens in enumerate((5, 0, 3))]
-    for count in range(len(segments) + 1):
-        found = bank_digest(layers, [each.digest for each in segments[:count]])
-        assert found == Bank(layers, segments[:count]).digest
-    reordered = bank_digest(layers, [each.digest for each in reversed(segments)])
-    assert reordered != bank_digest(layers, [each.digest for each in segments])

@@ -18,7 +18,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.runtime.measure import History
-from stair.stages.runtime.saved_histories import bank_entries, first_long_ones, saved_histories
+from stair.stages.runtime.saved_histories import first_long_ones, saved_histories
 from stair.stages.runtime.shapes import random_history
 
 ROOT = Path(__file__).parents[2]
@@ -130,7 +130,7 @@ def test_a_history_is_a_saved_turn_with_the_prompt_that_followed_it(config: Conf
         assert history.prompt[start : start + header] == renderer.user_header
         assert renderer.user_header not in [history.prompt[i : i + header] for i in range(start + 1, end)]
         # The answer body: all but the stop token; the last body token has a state, because the stop token follows it.
-        assert history.entries == len(history.response) - 1 == bank_entries(history.response, renderer)
+        assert history.entries == len(history.response) - 1 == renderer.captured_tokens(history.response)
         assert history.entries > 4
 
 
@@ -150,5 +150,5 @@ def test_a_prompt_that_changed_since_is_refused(config: Config, renderer: Render
 def test_a_thinking_models_bank_ends_before_the_last_marker(thinking_renderer: Renderer) -> None:
     end = thinking_renderer.end_of_thinking
     assert end is not None
-    assert bank_entries([5, 6, end, 7, thinking_renderer.stop_ids[0]], thinking_renderer) == 2
-    assert bank_entries([5, 6, 7, 8], thinking_renderer) == 3
+    assert thinking_renderer.captured_tokens([5, 6, end, 7, thinking_renderer.stop_ids[0]]) == 2
+    assert thinking_renderer.captured_tokens([5, 6, 7, 8]) == 3

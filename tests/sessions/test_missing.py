@@ -24,7 +24,6 @@ from stair.records.worklog import WorkLogWriter
 from stair.sessions.chain import Chain, Missing
 from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import ResponsesFailed
-from stair.sessions.invariants import CheckedTurn, wrongly_captured
 from stair.sessions.session import SessionChain
 from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order
 
@@ -220,9 +219,9 @@ def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp
     assert shard.progress() == (whole, whole)
     record, later = dict(shard.study.log("native").items()), []
     (first, *_) = shard.chains()
-    while (step := first.next()) is not None:
-        later.append(step.key)
-        first.append_record(record[step.key])
+    while (key := first.next()) is not None:
+        later.append(key)
+        first.append_record(record[key])
     # T3 and T4 of one trajectory are lost, and an entry names its T2.
     for path in shard.study.log("native").folder.glob("*.log"):
         path.unlink()
@@ -403,14 +402,5 @@ def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) ->
     place = (lost["session_id"], lost["sample"])
     shard.missing[place] = Missing(2, "out of memory")
     shard.run()
-    found, gaps = shard.sealed()
+    _, gaps = shard.sealed()
     assert [gap["turn"] for gap in gaps] == [2, 3, 4]
-    (first,) = [row for row in found if (row["session_id"], row["sample"]) == place]
-    assert first["captured_tokens"] is None
-
-    def faults(row: dict[str, Any], cut: dict[tuple[str, int], int] | None = None) -> list[str]:
-        turn, ids = CheckedTurn.of(row), row["response_ids"]
-        return list(wrongly_captured(turn, ids, study.renderer, 4, reads=True, cut=cut))
-
-    assert faults(first), "without the entry it is a fault"
-    assert not [fault for row in found for fault in faults(row, cut={place: 2})]

@@ -63,8 +63,8 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
         )
     found = again.chains("native")
     for chain in found:
-        while (step := chain.next()) is not None:
-            record = again.log("native").get(step.key)
+        while (key := chain.next()) is not None:
+            record = again.log("native").get(key)
             assert record is not None
             chain.append_record(record)
     assert tokens_of(rows_of(found)) == tokens_of(expected)
@@ -75,7 +75,7 @@ def test_what_asks_again_is_asked_anew_in_another_layout(study: Study) -> None:
 
     def keys(**layout: object) -> set[str]:
         study.layout = layout
-        return {step.key for chain in study.chains("native") if (step := chain.next()) is not None}
+        return {chain.next() for chain in study.chains("native")}
 
     native, wide, narrow = keys(), keys(repeats="native", batch_width=12), keys(repeats="native", batch_width=7)
     assert len(native | wide | narrow) == 3 * 5 * 2

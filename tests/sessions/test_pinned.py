@@ -71,15 +71,15 @@ def answered(number: int, **more: Any) -> dict[str, Any]:
     )
 
 
-def logged(chain: Chain, work: Path, record_of: Callable[[int, bool], dict[str, Any]]) -> list[str]:
+def logged(chain: Chain, work: Path, record_of: Callable[[int], dict[str, Any]]) -> list[str]:
     """Takes a chain to its end with written records, which go into the stage's log; its keys."""
     keys = []
     with WorkLogWriter(work / "log", "shard-0-of-1") as log:
-        while (step := chain.next()) is not None:
-            record = record_of(len(keys), step.reconstructs)
-            log.append(step.key, record)
+        while (key := chain.next()) is not None:
+            record = record_of(len(keys))
+            log.append(key, record)
             chain.append_record(record)
-            keys.append(step.key)
+            keys.append(key)
     return keys
 
 
@@ -112,44 +112,43 @@ def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
     return SessionChain(protocol, "s-p0", 1, PROBLEMS)
 
 
-def a_turn(reads: bool) -> Callable[[int, bool], dict[str, Any]]:
-    def record(number: int, reconstruction: bool) -> dict[str, Any]:
-        assert not reconstruction, "T1 is generated here, and captured with it"
-        captured = reads and number < 3
+def a_turn(reads: bool) -> Callable[[int], dict[str, Any]]:
+    def record(number: int) -> dict[str, Any]:
+        read = reads and number > 0
         return answered(
             number,
-            segment=f"{number}" * 64 if captured else None,
-            captured_tokens=2 if captured else None,
-            controlled_tokens=5 if reads and number else 0,
-            readout_norm=0.5 if reads and number else 0.0,
+            bank_sha256=f"{number}" * 64 if read else None,
+            bank_source="decoded" if read else None,
+            controlled_tokens=5 if read else 0,
+            readout_norm=0.5 if read else 0.0,
         )
 
     return record
 
 
 def test_a_rollout(plain: Renderer, tmp_path: Path) -> None:
-    assert PROTOCOL_VERSION == 2, "the keys below are this version's"
+    assert PROTOCOL_VERSION == 3, "the keys below are this version's"
     chain = rollout(plain)
     assert chain.seed == 2930068926363111425
-    keys = logged(chain, tmp_path, lambda number, _: answered(number, batch_invariant=None))
-    assert keys == ["bca7d28ffb1b22f72fcddcf23abeb74ea6d7cfff51dc19f9af48c8e401ce0481"]
+    keys = logged(chain, tmp_path, lambda number: answered(number, batch_invariant=None))
+    assert keys == ["0d0d970bf02a1b4d52a837e64442504ce732612b172a48c4eec393341246a788"]
     (row,) = sealed(tmp_path / "rows.parquet", ROLLOUTS, [rollout(plain)], tmp_path)
     assert digest_of(row) == "4bbefe2628f67938f1209ace27bc1651babd3a6ad5b60aeddead973c641d6703"
 
 
-FIRST_KEY = "3105cd1814f6c9e1a41e56876fc3375a632d68106e340c47f0982f2b34466ce0"
+FIRST_KEY = "88195d49deadcd05c8d74491798d4b8f64b92b57ee780881f2666fa507443cbc"
 """T1 reads no bank, so its key is the same under both conditions."""
 NATIVE_KEYS = [
     FIRST_KEY,
-    "3e82cfcb908dc22cae0be642142d1f550df2afa08becd1981cc612a333031783",
-    "7e5b6b423dc852ae6dca6dfa4ed11178ad45839a2d8212961bcdaec0db406561",
-    "006725eaa00ad33398be9dcca6e1fad471a11221c1f1fb9c8af6dfbf38456d6e",
+    "4fabd20ed72337021cef7c09cbc45dd41335b05017bdacbb3a95e1dc808842e9",
+    "263397998de6becb6aa1774f4b1e570c3ce0dca7693e87053d3234b49ea7de68",
+    "916bf08aa7ccab3d1f8e2b842b3a1c45678ee097ff5c36aecb98de0065da7580",
 ]
 STAIR_KEYS = [
     FIRST_KEY,
-    "b2bc179ae6f4d7d9f91f5a40ddc54db95a8afbea8a970d28c71da6c2287a08ed",
-    "465eb4cddf0b6ec7da281b765641d7b8c2a170e4042f0b4eb6a8f93d436a3423",
-    "c6e17980e3b21ba0a2dc7482abfbf84c7a846cd0387eb31c8525cc20f424bef6",
+    "096cdebf64a2b0e9e7174e81de4bde8b3b9287ee0de9e509c5403754f6f8c728",
+    "502a5b63e65d561dc6f80e7a40ea782fdb2f17b3dd99be293e5bee9eb7f410d4",
+    "2fc2c6d0170df6107139ef7bb0d1d78feb8366da1af828421ad926d25a27a107",
 ]
 SEEDS = [8933089363005487640, 8617005822081093643, 7146163555858634429, 1912654314796355343]
 
@@ -158,7 +157,7 @@ SEEDS = [8933089363005487640, 8617005822081093643, 7146163555858634429, 19126543
     ("reads", "keys", "rows"),
     [
         (False, NATIVE_KEYS, "af7f7b8c38a7948e0603016314e209035e5909a4b9ea3fe887dd85bd26ded6ab"),
-        (True, STAIR_KEYS, "335b0c26462b1a716329a849baa942f1b38187b0c601db5dc000c97c35059aec"),
+        (True, STAIR_KEYS, "4f967126fab11740cd3a7ab770b7a09f1145871266dc16af287910d7286090d8"),
     ],
     ids=["native", "stair"],
 )
@@ -172,9 +171,9 @@ def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str]
 @pytest.mark.parametrize(
     ("read", "key"),
     [
-        (ReadSpecification("direct"), "973a508c31e81de6d4888b8846e82fa1b1897a9d9f62e4b39ca503b1ef450e3d"),
-        (ReadSpecification(permutation_seed=2), "c117662663f09597e6dd2ae28eb3081e8d9bcd6792fe3d67a588d97394243596"),
-        (ReadSpecification(limit=2048), "584cfd871831595650eeac325ebebeff24c406227a53769a9dbeb79e4446d654"),
+        (ReadSpecification("direct"), "a7fa9565d60123b97fc559b932a469681c98ae7ed3d83578861cfaf22a53155f"),
+        (ReadSpecification(permutation_seed=2), "692a174c1d3079cfb127fa4bac9710224acdcc8ba53faf60fcb0eae023b5c5bb"),
+        (ReadSpecification(limit=2048), "875e202211fabb11a83db749beb384f160a19dcedea565b7b944f065b970c48a"),
     ],
     ids=["direct_read", "kv_permutation", "stair_prefix"],
 )

@@ -81,7 +81,7 @@ def _response_checks(
         for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
             kept.append(turn := CheckedTurn.of(row))
             if renderer is not None:
-                wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads, cut=cut)
+                wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads)
         samples, acts = config.evaluation.samples, config.acts(condition)
         checks += condition_checks(kept, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
         if renderer is not None:

@@ -102,7 +102,7 @@ def _checked(
     for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps, logs_to_reuse(study)):
         turns.append(turn := CheckedTurn.of(row))
         renderer, ids = study.backbone.renderer, row["response_ids"]
-        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads, cut=cut)
+        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads)
         positions.add(row)
         yield row
     scope = str(study.place)

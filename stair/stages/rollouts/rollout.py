@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +12,7 @@ from stair.engines.base import Completion, Engine, Reconstruction, Request, Samp
 from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.rows import SourceRecord
 from stair.records.seeds import seed_of
-from stair.sessions.chain import Missing, Step
+from stair.sessions.chain import Missing
 from stair.sessions.renderer import Renderer
 from stair.sessions.session import response_columns
 
@@ -122,10 +122,8 @@ class RolloutChain:
             self._prompt = self.settings.prompt_of(self.source)
         return self._prompt
 
-    def next(self) -> Step | None:
-        if self.rows:
-            return None
-        return Step(self.settings.key(self.prompt.digest, self.seed))
+    def next(self) -> str | None:
+        return None if self.rows else self.settings.key(self.prompt.digest, self.seed)
 
     def append_record(self, record: Mapping[str, Any]) -> None:
         self.rows.append(
@@ -141,19 +139,17 @@ class RolloutChain:
             )
         )
 
-    def substitute(self, log: Callable[[str], Mapping[str, Any] | None]) -> bool:
+    def lost(self, engine: Engine) -> Reconstruction | None:
         """A rollout reads no states."""
-        return False
+        return None
 
-    def remade(self) -> list[tuple[str, dict[str, Any]]]:
-        """A rollout keeps no states."""
-        return []
+    def restore(self, segment: Segment) -> None:
+        """A rollout reads no states."""
+        raise AssertionError("a rollout reads no states")
 
     def request(self, engine: Engine) -> Request:
-        step = self.next()
-        assert step is not None
         return Request(
-            key=step.key,
+            key=self.settings.key(self.prompt.digest, self.seed),
             prompt_ids=self.prompt.ids,
             sampling=self.settings.sampling,
             seed=self.seed,
@@ -164,11 +160,3 @@ class RolloutChain:
     def record(self, completion: Completion, engine: Engine) -> dict[str, Any]:
         columns = response_columns(completion, engine, self.settings.renderer)
         return columns | {"batch_invariant": completion.batch_invariant}
-
-    def reconstruction(self, engine: Engine) -> Reconstruction:
-        """A rollout keeps no states."""
-        raise AssertionError("the states of a rollout are never reconstructed")
-
-    def reconstruction_record(self, segment: Segment) -> dict[str, Any]:
-        """A rollout keeps no states."""
-        raise AssertionError("the states of a rollout are never reconstructed")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.runtime import Runtime
 from stair.core import user_message
-from stair.method.segment import capture_length
 from stair.records.keys import ids_digest
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
@@ -55,7 +54,7 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
         if saved.turn <= 2:
             prompts[name, saved.turn] = saved.prompt_ids_sha256
         if saved.turn == 1:
-            entries[name] = bank_entries(saved.response_ids, renderer)
+            entries[name] = renderer.captured_tokens(saved.response_ids)
     chosen = first_long_ones(
         entries, longer_than=settings.longer_than, count=settings.histories, seed=settings.seed
     )  # fmt: skip
@@ -78,11 +77,6 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
         span = control_span(both[1], renderer.user_header)
         histories.append(History(name, both[0], responses[name], both[1], span, entries[name]))
     return histories
-
-
-def bank_entries(response: Iterable[int], renderer: Renderer) -> int:
-    """The number of states that a T1 response gives to the bank (appendix B.1): the token drawn last has none."""
-    return capture_length(list(response), end_of_thinking=renderer.end_of_thinking, stop_ids=renderer.stop_ids)
 
 
 def _conversations(config: Config, paths: RunPaths, settings: Runtime) -> tuple[dict[str, str], dict[str, list[str]]]:
