@@ -25,7 +25,6 @@ from benchmarks.figures import Bar, Figures
 from stair.records.interruption import end_with_parent
 
 MOST_OF_WHOLE, MOST_PROBES = 1 / 5, 0.15
-LEAST_RATIO, MOST_RATIO = 0.75, 1.5
 SMALL = ("qwen3", "qwen3_5")
 """Both architectures at the sizes that --hidden, --head-dim, --layers and --vocabulary give."""
 REAL = ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b")
@@ -92,23 +91,16 @@ def record(shape: str, chosen: argparse.Namespace, measured: dict[str, Any], fig
     whole = (seconds["prefix"] + seconds["batch with probes"]) / (chosen.problems * seconds["one whole prompt"])
     spent = seconds["batch with probes"] - seconds["batch"]
     probes = spent / (seconds["prefix"] + seconds["batch"])
-    ratio = measured["estimate"] / measured["measured"]
     behind = spent / seconds["batch"]
     print(
         f"  shared over whole: {whole:.3f}; probes on top of the plain pass: {probes:.1%}, of the batch alone: {behind:.1%}"
     )
-    print(
-        f"  memory above the weights: {measured['measured'] / 2**20:.0f} MiB measured, "
-        f"{measured['estimate'] / 2**20:.0f} MiB estimated ({ratio:.2f})"
-    )
+    print(f"  memory above the weights: {measured['above'] / 2**20:.0f} MiB")
     bars = not chosen.no_bars
     figures.add(f"{where}: shared over whole", whole, "x", *[Bar(MOST_OF_WHOLE)][:bars])
     figures.add(f"{where}: probes on top of the plain pass", probes, "x", *[Bar(MOST_PROBES)][:bars])
     figures.add(f"{where}: probes on top of a further batch of the same prefix", behind, "x")
-    note = f"estimated {measured['estimate'] / 2**30:.2f} GiB"
-    figures.add(f"{where}: memory above the weights", measured["measured"] / 2**30, "GiB", note=note)
-    limits = [Bar(LEAST_RATIO, at_least=True), Bar(MOST_RATIO)]
-    figures.add(f"{where}: memory, estimated over measured", ratio, "x", *(limits if bars else []))
+    figures.add(f"{where}: memory above the weights", measured["above"] / 2**30, "GiB")
 
 
 def configuration(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
@@ -136,14 +128,13 @@ def configuration(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
 
 
 def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
-    """Seconds by part, and the peak above the weights in bytes beside its estimate."""
+    """Seconds by part, and the peak above the weights in bytes."""
     import torch
 
     from benchmarks.training import peak_of_tensors
-    from stair.models.attention import configured, needs_no_mask
+    from stair.models.attention import configured
     from stair.models.prefix import Prefix
     from stair.models.prefix import run as forward
-    from stair.stages.replay.measurement.batch_memory import CPU_TILE, GPU_TILE, replay_memory
     from stair.stages.replay.measurement.categories import Turn
     from stair.stages.replay.measurement.probe import Probe, Turns
     from stair.stages.runtime.shapes import random_model
@@ -183,13 +174,7 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
             "batch with probes": least(lambda: probe.measure(prefix, kinds, turns)),
             "one whole prompt": least(lambda: forward(model, whole, nothing.cache(1), 0)),
         }
-    estimate = replay_memory(
-        model.config.to_dict(), prefix=chosen.prefix, rows=chosen.problems, columns=chosen.tokens, weights=0,
-        tile=CPU_TILE if chosen.device == "cpu" else GPU_TILE, width=model.dtype.itemsize,
-        flash=needs_no_mask(model),
-    )  # fmt: skip
-    attention = configured(model)
-    return {"attention": attention, "seconds": seconds, "measured": above, "estimate": estimate}
+    return {"attention": configured(model), "seconds": seconds, "above": above}
 
 
 def _now(clock: Callable[[], float], device: str) -> float:

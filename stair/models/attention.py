@@ -1,4 +1,4 @@
-"""SDPA on GPUs without a mask behind a cached prefix, so that a flash kernel runs; FlashAttention without a wait in each layer.
+"""Attention with its log-sum-exp; SDPA without a mask behind a cached prefix on GPUs; FlashAttention without a wait in each layer.
 
 Transformers gives SDPA a mask when there are more keys than queries, and with a mask it repeats keys and values for every
 query head. No flash kernel takes a mask.
@@ -6,6 +6,7 @@ query head. No flash kernel takes a mask.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,6 +21,41 @@ from transformers.masking_utils import causal_mask_function, flash_attention_mas
 from stair.models.flash_kernels import PACKAGES
 
 NAME = "sdpa_without_mask"
+
+_BLOCK = 256 << 20
+"""Bytes of the logits that `attend` holds at a time where no kernel computes them."""
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """Attention `[batch, heads, rows, head_dim]`, and the log-sum-exp `[batch, heads, rows]` of its logits.
+
+    `q` is `[batch, heads, rows, head_dim]`; `k` and `v` are `[batch, heads, entries, head_dim]`. The arithmetic is FP32, FP64
+    for FP64 input. With `causal`, a row attends to the entries up to its own place. Without entries the attention is zero and
+    the log-sum-exp is minus infinity.
+    """
+    wide = torch.promote_types(q.dtype, torch.float32)
+    q, k, v = (part.to(wide) for part in (q, k, v))
+    if not k.shape[2]:
+        return torch.zeros_like(q), q.new_full(q.shape[:3], -torch.inf)
+    if q.device.type == "cpu":  # the kernel behind SDPA, which does not return the log-sum-exp
+        out, sums = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, is_causal=causal)
+        return out, sums
+    return _attend_in_blocks(q, k, v, causal=causal)
+
+
+def _attend_in_blocks(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> tuple[Tensor, Tensor]:
+    """`attend` by products, a block of rows at a time."""
+    step = max(1, _BLOCK // (math.prod(q.shape[:2]) * k.shape[2] * q.element_size()))
+    blocks = []
+    for start in range(0, q.shape[2], step):
+        logits = q[:, :, start : start + step] @ k.mT * q.shape[-1] ** -0.5
+        if causal:
+            later = torch.ones(logits.shape[2:], dtype=torch.bool, device=q.device).triu(start + 1)
+            logits.masked_fill_(later, -torch.inf)
+        sums = logits.logsumexp(-1)
+        blocks.append(((logits - sums[..., None]).exp_() @ v, sums))
+    out, sums = (torch.cat(part, dim=2) for part in zip(*blocks, strict=True))
+    return out, sums
 
 
 def implementation(attention: str, dtype: torch.dtype, device: str) -> str:

@@ -1,4 +1,4 @@
-"""Attention without a mask against eager attention: whole rows, behind a prefix, grouped heads, forward and backward."""
+"""Attention with its log-sum-exp against FP64; attention without a mask against eager attention."""
 
 from __future__ import annotations
 
@@ -26,6 +26,30 @@ def printed_attention(
     key, value = (states.repeat_interleave(module.num_key_value_groups, dim=1) for states in (key, value))
     shares = (query @ key.transpose(2, 3) * scaling + attention_mask).softmax(-1)
     return (shares @ value).transpose(1, 2), None
+
+
+@pytest.mark.parametrize("causal", [False, True], ids=["whole", "causal"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
+def test_attention_has_its_log_sum_exp_in_fp32(dtype: torch.dtype, causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the device's own path, and in blocks of seven rows by the path of devices without a kernel."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 50, HEAD_DIM, generator=generator).to(DEVICE, dtype) * 2 for _ in range(3))
+    logits = q.double() @ k.double().mT * HEAD_DIM**-0.5
+    if causal:
+        logits = logits.masked_fill(torch.ones(50, 50, dtype=torch.bool, device=DEVICE).triu(1), -torch.inf)
+    expected = logits.softmax(-1) @ v.double(), logits.logsumexp(-1)
+    monkeypatch.setattr(attention, "_BLOCK", 7 * 2 * 3 * 50 * 4)
+    wide = q.float(), k.float(), v.float()
+    for path in (attention.attend(q, k, v, causal=causal), attention._attend_in_blocks(*wide, causal=causal)):
+        for found, exact in zip(path, expected, strict=True):
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-5)
+
+
+def test_attention_over_nothing_has_no_weight() -> None:
+    q, nothing = torch.ones(1, 2, 3, HEAD_DIM, device=DEVICE), torch.ones(1, 2, 0, HEAD_DIM, device=DEVICE)
+    out, sums = attention.attend(q, nothing, nothing)
+    assert not out.any() and (sums == -torch.inf).all()
 
 
 def results(function: Any, prefix: int, tokens: int, kv_heads: int, dtype: torch.dtype, device: str) -> list[Tensor]:

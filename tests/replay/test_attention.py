@@ -1,4 +1,4 @@
-"""Tiled attention masses (appendix A.2) and historical reads (appendix A.6) beside the formulas as written."""
+"""Attention masses (appendix A.2) and historical reads (appendix A.6) beside the formulas as written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from stair.stages.replay.measurement import naive
-from stair.stages.replay.measurement.attention import Layer, Sources, attend
+from stair.stages.replay.measurement.attention import Layer, masses_and_reads
 from stair.stages.replay.measurement.categories import CATEGORIES
 
 HEADS, KV_HEADS, COLUMNS, DIM, HIDDEN, PROBLEMS = 4, 2, 9, 8, 12, 3
@@ -37,6 +37,10 @@ def drawn(prefix: int, dtype: torch.dtype, gated: bool) -> tuple[Layer, list[int
     return layer, kinds, weights, normal(HIDDEN, HEADS * DIM)
 
 
+def sources_of(kinds: list[int]) -> list[Tensor]:
+    return [torch.tensor([place for place, own in enumerate(kinds) if own == kind], dtype=torch.long) for kind in range(CURRENT)]
+
+
 def naive_cell(layer: Layer, kinds: list[int], projection: Tensor, row: int) -> tuple[Tensor, Tensor, Tensor]:
     """Probabilities, masses and reads of one problem; positions of the prefix ask nothing."""
     prefix, columns = len(kinds), layer.k_BKTD.shape[2]
@@ -55,11 +59,10 @@ def naive_cell(layer: Layer, kinds: list[int], projection: Tensor, row: int) -> 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 @pytest.mark.parametrize("prefix", [0, 1, 40])
-@pytest.mark.parametrize("tile_bytes", [1, 2500, 1 << 20], ids=["one token", "a few", "all"])
-def test_tiled_equals_naive(dtype: torch.dtype, gated: bool, prefix: int, tile_bytes: int) -> None:
+def test_masses_and_reads_equal_naive_ones(dtype: torch.dtype, gated: bool, prefix: int) -> None:
     layer, kinds, weights, projection = drawn(prefix, dtype, gated)
-    sources = Sources.of(kinds, torch.device("cpu"))
-    masses, reads = attend(layer, sources, weights, projection, tile_bytes=tile_bytes)
+    sources = sources_of(kinds)
+    masses, reads = masses_and_reads(layer, sources, weights, projection)
     assert reads is not None
     assert masses.dtype == reads.dtype == dtype
     for row in range(PROBLEMS):
@@ -68,7 +71,7 @@ def test_tiled_equals_naive(dtype: torch.dtype, gated: bool, prefix: int, tile_b
         assert (masses[row] - expected_masses).abs().max() < TOLERANCE[dtype]
         assert (reads[row] - expected_reads).norm() / expected_reads.norm() < TOLERANCE[dtype]
     assert (masses.sum(-1) - 1).abs().max() < TOLERANCE[dtype]
-    alone, nothing = attend(layer, sources, weights, tile_bytes=tile_bytes)
+    alone, nothing = masses_and_reads(layer, sources, weights)
     assert nothing is None
     assert torch.equal(alone, masses)
 
@@ -76,7 +79,7 @@ def test_tiled_equals_naive(dtype: torch.dtype, gated: bool, prefix: int, tile_b
 @pytest.mark.parametrize("gated", [False, True], ids=["plain", "gated"])
 def test_bf16_states_are_attended_in_fp32(gated: bool) -> None:
     layer, kinds, weights, projection = drawn(40, torch.bfloat16, gated)
-    masses, reads = attend(layer, Sources.of(kinds, torch.device("cpu")), weights.float(), projection)
+    masses, reads = masses_and_reads(layer, sources_of(kinds), weights.float(), projection)
     assert reads is not None
     assert masses.dtype == reads.dtype == torch.float32
     wide = Layer(*(None if part is None else part.float() for part in vars(layer).values()))  # type: ignore[arg-type]
@@ -91,18 +94,18 @@ def test_bf16_states_are_attended_in_fp32(gated: bool) -> None:
 def test_large_logits_do_not_overflow() -> None:
     layer, kinds, weights, projection = drawn(40, torch.float32, False)
     layer = replace(layer, q_BHTD=layer.q_BHTD * 1e4)
-    masses, reads = attend(layer, Sources.of(kinds, torch.device("cpu")), weights, projection)
+    masses, reads = masses_and_reads(layer, sources_of(kinds), weights, projection)
     assert reads is not None and torch.isfinite(reads).all()
     assert (masses.sum(-1) - 1).abs().max() < 1e-5
 
 
 def test_columns_outside_the_bodies_count_for_nothing() -> None:
     layer, kinds, weights, projection = drawn(40, torch.float32, True)
-    sources = Sources.of(kinds, torch.device("cpu"))
-    expected = attend(layer, sources, weights, projection)
+    sources = sources_of(kinds)
+    expected = masses_and_reads(layer, sources, weights, projection)
     changed = layer.k_BKTD.clone()
     changed[1, :, BODIES[1][1] :] = 7.0  # the padding of a shorter problem
-    attended = attend(replace(layer, k_BKTD=changed), sources, weights, projection)
+    attended = masses_and_reads(replace(layer, k_BKTD=changed), sources, weights, projection)
     for one, other in zip(attended, expected, strict=True):
         assert one is not None and other is not None
         assert torch.equal(one[1], other[1])

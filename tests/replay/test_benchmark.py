@@ -1,4 +1,4 @@
-"""The benchmark of the replay at small shapes: it runs, and the memory's estimate holds."""
+"""The benchmark of the replay at small shapes: it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("shape", ["qwen3", "qwen3_5"])
-def test_the_benchmark_gives_its_figures_and_the_memory_is_near_its_estimate(tmp_path: Path, shape: str) -> None:
+def test_the_benchmark_gives_its_figures(tmp_path: Path, shape: str) -> None:
     words = [*BY_MODULE["benchmarks.replay"].arguments("cpu"), "--shapes", shape, "--json", str(tmp_path / "figures")]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.replay", *words], cwd=ROOT, capture_output=True, text=True, check=False
@@ -26,4 +26,4 @@ def test_the_benchmark_gives_its_figures_and_the_memory_is_near_its_estimate(tmp
     values = {figure.name.rsplit(": ", 1)[1]: figure.value for figure in report.figures}
     assert {"prefix", "batch", "batch with probes", "one whole prompt"} < set(values)
     assert values["shared over whole"] > 0
-    assert 0.75 < values["memory, estimated over measured"] < 1.5
+    assert values["memory above the weights"] > 0

@@ -17,8 +17,8 @@ from torch.utils.hooks import RemovableHandle
 from stair.models.architecture import describe
 from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.models.prefix import Prefix, run
-from stair.stages.replay.measurement.attention import Layer, Sources, attend
-from stair.stages.replay.measurement.categories import Turn
+from stair.stages.replay.measurement.attention import Layer, masses_and_reads
+from stair.stages.replay.measurement.categories import CATEGORIES, Turn
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class Probe:
         assert len(categories) == len(prefix.ids)
         working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
         weights = turns.weights.to(working)
-        sources = Sources.of(categories, turns.ids.device)
+        of_positions = torch.tensor(categories, dtype=torch.long, device=turns.ids.device)
+        sources = [(of_positions == earlier).nonzero()[:, 0] for earlier in range(len(CATEGORIES) - 1)]
         means: dict[str, Tensor] = {}
         attended: dict[int, tuple[Tensor, Tensor | None]] = {}
         decoder = self.model.base_model
@@ -123,7 +124,7 @@ class Probe:
         number: int,
         module: Any,
         prefix: Prefix,
-        sources: Sources,
+        sources: Sequence[Tensor],
         weights: Tensor,
         attended: dict[int, tuple[Tensor, Tensor | None]],
         hook: Callable[[RemovableHandle], None],
@@ -158,7 +159,8 @@ class Probe:
                 recorded["values"].view(heads).transpose(1, 2),
                 gate,
             )
-            attended[number] = attend(layer, sources, weights, module.o_proj.weight if measured else None)
+            projection = module.o_proj.weight if measured else None
+            attended[number] = masses_and_reads(layer, sources, weights, projection)
             recorded.clear()
 
         hook(module.register_forward_pre_hook(keep_rotation, with_kwargs=True))
