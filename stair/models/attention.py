@@ -1,4 +1,4 @@
-"""Attention with its log-sum-exp; SDPA without a mask behind a cached prefix on GPUs; FlashAttention without a wait in each layer.
+"""Attention with its log-sum-exp; SDPA without a mask behind a cached prefix on GPUs; FlashAttention without waits in each layer.
 
 Transformers gives SDPA a mask when there are more keys than queries, and with a mask it repeats keys and values for every
 query head. No flash kernel takes a mask.

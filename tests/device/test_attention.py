@@ -30,7 +30,9 @@ def printed_attention(
 
 @pytest.mark.parametrize("causal", [False, True], ids=["whole", "causal"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["fp32", "bf16"])
-def test_attention_has_its_log_sum_exp_in_fp32(dtype: torch.dtype, causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_has_its_log_sum_exp_in_fp32(
+    dtype: torch.dtype, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the device's own path, and in blocks of seven rows by the path of devices without a kernel."""
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, 3, 50, HEAD_DIM, generator=generator).to(DEVICE, dtype) * 2 for _ in range(3))

@@ -38,7 +38,10 @@ def drawn(prefix: int, dtype: torch.dtype, gated: bool) -> tuple[Layer, list[int
 
 
 def sources_of(kinds: list[int]) -> list[Tensor]:
-    return [torch.tensor([place for place, own in enumerate(kinds) if own == kind], dtype=torch.long) for kind in range(CURRENT)]
+    return [
+        torch.tensor([place for place, own in enumerate(kinds) if own == kind], dtype=torch.long)
+        for kind in range(CURRENT)
+    ]
 
 
 def naive_cell(layer: Layer, kinds: list[int], projection: Tensor, row: int) -> tuple[Tensor, Tensor, Tensor]:

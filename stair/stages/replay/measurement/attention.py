@@ -42,7 +42,7 @@ def masses_and_reads(
         weights_BT: the weights of the mean over a problem's body: 1 / |T_x| in the body, zero elsewhere.
         output_projection: W_O.
     """
-    problems, heads, columns, head_dim = layer.q_BHTD.shape
+    heads, head_dim = layer.q_BHTD.shape[1], layer.q_BHTD.shape[3]
     kv_heads = len(layer.prefix_k_KPD)
     folded = layer.q_BHTD.unflatten(1, (kv_heads, -1)).transpose(0, 1)
     by_kv_head = folded.shape[:-1]
