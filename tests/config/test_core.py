@@ -57,7 +57,7 @@ def test_a_read_is_checked_where_it_is_specified(changes: dict[str, Any], proble
 def test_a_key_has_all_that_decides_a_read() -> None:
     """Finished responses are found by these spellings; a part that a read does not use is absent."""
     assert ReadSpecification().as_key() == {"variant": "differential", "smoothing": 1e-6, "limit": None}
-    assert ReadSpecification("zero").as_key()["variant"] == "null"
+    assert ReadSpecification("zero").as_key()["variant"] == "zero"
     assert ReadSpecification("direct", 5, 3, 1e-5).as_key() == {
         "variant": "direct",
         "smoothing": 1e-5,
