@@ -54,6 +54,8 @@ class Exhibit:
     give no table."""
     label: str = ""
     """The paper's label of it."""
+    title: str = ""
+    """What a person calls it."""
     rows: Rows | None = None
     """The places whose scored rows it shows; None: it shows none."""
     study: Literal["evaluation", "shared_t1"] = "evaluation"
@@ -81,6 +83,11 @@ class Exhibit:
     def artifact(self) -> str:
         """Its name in CSVs: the paper's label, or its own name."""
         return self.label or self.name
+
+    @property
+    def heading(self) -> str:
+        """Its number in the paper, if it has one, and its title."""
+        return ". ".join(filter(None, (paper_labels.PRINTED_AT.get(self.label), self.title or self.name)))
 
     @property
     def anchor(self) -> str:
@@ -147,10 +154,15 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
     """The paper's tables and figures in its order. A model of the run's own has them beside the paper's models."""
     analyzed, diagrams = bool(analyzed_models(config)), bool(diagram_models(config))
     with_lora = {place.model for place in _beside_lora(config, places)}
+
+    def label(model: str) -> str:
+        return config.models[model].label if model in config.models else model
+
     yield figure(
         "overview",
         "overview:build",
         "fig:overview",
+        title="Overview",
         rows=_overview,
         caption="A session of four problems, Native and STAIR at T4, and accuracy. (a) T4 follows three earlier problems. "
         "(b) Native reads their history. (c) STAIR also reads a separate bank of attention keys and values, while it "
@@ -161,6 +173,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "historical_computation",
             "historical_computation:build",
             paper_labels.HISTORICAL_COMPUTATION,
+            title="Computation from earlier problems",
             rows=_transitions,
             files=_replay("attention", "geometry"),
             caption="Computation from earlier problems in replayed histories. (A) The crossed design. (B) Attention mass "
@@ -172,6 +185,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         "history_correctness_summary",
         "history:pooled",
         paper_labels.POOLED,
+        title="Accuracy by the correctness of T1, pooled",
         rows=_mathematical,
         style={"separation": 3},
     )
@@ -180,6 +194,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "method",
             "method:build",
             "fig:method",
+            title="STAIR in a controlled block",
             files=_controllers,
             caption="STAIR in a controlled block. (a) The difference of two bank reads passes through the frozen output "
             "path and is added to the native attention output. (b) The reads differ in the query alone: as it is, and "
@@ -190,6 +205,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         "continuous_summary",
         "accuracy:summary",
         "tab:continuous-summary",
+        title="Continuous evaluation",
         rows=_main,
         style={**_PLAIN, "separation": 3, "stretch": 1.12},
     )
@@ -197,6 +213,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         "shared_t1",
         "shared_t1:build",
         paper_labels.SHARED_T1,
+        title="Controls with a shared T1 history",
         rows=_beside_native,
         study="shared_t1",
         style={**_PLAIN, "separation": 7, "stretch": 1.12},
@@ -206,16 +223,25 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "lora_comparison",
             "accuracy:lora_comparison",
             "tab:lora-comparison",
+            title="LoRA and joint training",
             rows=_beside_lora,
             style={**_PLAIN, "separation": 6, "stretch": 1.12},
         )
     if config.replay is not None:
-        yield table("replay_design", "replay_design:build", "tab:replay-design", files=_designs, style=_PLAIN)
+        yield table(
+            "replay_design",
+            "replay_design:build",
+            "tab:replay-design",
+            title="Design of the replay",
+            files=_designs,
+            style=_PLAIN,
+        )
     if analyzed:
         yield figure(
             "attention",
             "attention:build",
             "fig:appendix-attention",
+            title="Attention by source and layer",
             files=_replay("attention"),
             caption="Attention mass by source category and layer, in the design with three-turn histories and problem "
             "coverage.",
@@ -224,16 +250,25 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "neighborhood",
             "neighborhood:build",
             paper_labels.NEIGHBORHOOD,
+            title="Overlap of neighborhoods",
             files=_replay("geometry"),
             caption="Overlap of neighborhoods across histories by their size, in original and in whitened coordinates, "
             "with the shuffled control.",
         )
-    yield table("native_accuracy", "history:transitions", "tab:native-accuracy", rows=_transitions, style=_PLAIN)
+    yield table(
+        "native_accuracy",
+        "history:transitions",
+        "tab:native-accuracy",
+        title="Answers that history changes",
+        rows=_transitions,
+        style=_PLAIN,
+    )
     for model in models:
         yield table(
             f"history_{model}",
             "history:history",
             paper_labels.HISTORY_TABLES.get(model, f"tab:history-{model}"),
+            title=f"{label(model)} by the correctness of T1",
             rows=_main_of(model),
             model=model,
             style={**_SPACED, "separation": 6},
@@ -243,6 +278,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "read_prediction",
             "read_prediction:build",
             paper_labels.READ_PREDICTION,
+            title="Historical reads as predictors",
             files=_replay("read_prediction"),
             caption="Historical reads as predictors of the next MLP. (A) Incremental R2 of the earlier-assistant read, by "
             "layer. (B) Additions of equal width at the first measured layer.",
@@ -252,6 +288,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "training_scope",
             "training_scope:build",
             "fig:method-training",
+            title="Training",
             files=_controllers_and_curves,
             caption="Training. (a) The read acts on the current prompt; the loss of the response reaches it through the "
             "prompt. (b) T1 provides history, T2--T4 are supervised; each bank contains the turns before.",
@@ -261,15 +298,23 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "controller_configuration",
             "controller_configuration:build",
             "tab:controller-configuration",
+            title="Controllers",
             files=_controllers,
             style=_PLAIN,
         )
     if config.conditions:
-        yield table("evaluation_decoding", "evaluation_decoding:build", "tab:evaluation-decoding", style=_PLAIN)
+        yield table(
+            "evaluation_decoding",
+            "evaluation_decoding:build",
+            "tab:evaluation-decoding",
+            title="Decoding settings",
+            style=_PLAIN,
+        )
     yield table(
         "bank_prefix_accuracy",
         "shared_t1:build_prefixes",
         paper_labels.BANK_PREFIXES,
+        title="Bank prefixes",
         rows=_prefixes,
         study="shared_t1",
         style={**_SPACED, "separation": 8},
@@ -279,17 +324,24 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
             "bank_runtime",
             "bank_runtime:build",
             paper_labels.BANK_RUNTIME,
+            title="Runtime by bank prefix",
             files=_measured_runtime,
             style={**_PLAIN, "separation": 4, "stretch": 1.1},
         )
     lora_turns = table(
-        "lora_turns", "accuracy:lora_turns", "tab:lora-turns", rows=_beside_lora, style={**_SPACED, "separation": 2}
+        "lora_turns",
+        "accuracy:lora_turns",
+        "tab:lora-turns",
+        title="LoRA and joint training by turn",
+        rows=_beside_lora,
+        style={**_SPACED, "separation": 2},
     )
     for model in models:
         yield table(
             f"turns_{model}",
             "accuracy:turns",
             paper_labels.TURNS_TABLES.get(model, f"tab:turns-{model}"),
+            title=f"{label(model)} by turn",
             rows=_main_of(model),
             model=model,
             style={**_SPACED, "separation": 2},
@@ -301,29 +353,37 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
 
 def _further(config: Config) -> Iterator[Exhibit]:
     """The tables and figures that the paper does not have."""
-    yield table("intervals", "uncertainty:intervals", rows=everything, style=_SMALL)
-    yield table("comparisons", "uncertainty:comparisons", rows=everything, style=_SMALL)
+    yield table("intervals", "uncertainty:intervals", title="Confidence intervals", rows=everything, style=_SMALL)
     yield table(
-        "shared_t1_intervals", "uncertainty:shared_t1_intervals", rows=_beside_native, study="shared_t1", style=_SMALL
+        "comparisons", "uncertainty:comparisons", title="Comparisons of conditions", rows=everything, style=_SMALL
     )
     yield table(
-        "shared_t1_comparisons",
-        "uncertainty:shared_t1_comparisons",
+        "shared_t1_intervals",
+        "uncertainty:shared_t1_intervals",
+        title="Confidence intervals with a shared T1 history",
         rows=_beside_native,
         study="shared_t1",
         style=_SMALL,
     )
-    yield table("in_text", "in_text:build", files=_text, style={**_SPACED, "size": "tiny"})
+    yield table(
+        "shared_t1_comparisons",
+        "uncertainty:shared_t1_comparisons",
+        title="Comparisons with a shared T1 history",
+        rows=_beside_native,
+        study="shared_t1",
+        style=_SMALL,
+    )
+    yield table("in_text", "in_text:build", title="Numbers of the text", files=_text, style={**_SPACED, "size": "tiny"})
     trained = {model for key in config.controllers for model in config.trained(key)}
     for model in (model for model in config.models if model in trained):
         yield figure(
             f"training_{model}",
             "training:build",
             "fig:training",
+            title=f"Training curves of {config.models[model].label}",
             files=_curves(model),
             model=model,
-            caption=f"Training curves of {config.models[model].label}. Pale lines: each update; strong lines: their running "
-            "mean.",
+            caption=f"Training curves of {config.models[model].label}: the objective, and its change on validation sessions.",
             reported=False,
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 POOLED = "tab:history-correctness-summary"
 SHARED_T1 = "tab:shared-t1"
 BANK_PREFIXES = "tab:bank-prefix-accuracy"
@@ -31,6 +33,52 @@ TURNS_TABLES = {
     "qwen3.5-9b": "tab:turns-qwen35_9b_thinking",
 }
 """The labels of tables that each model has."""
+
+
+def _numbered(kind: str, labels: Iterable[str]) -> dict[str, str]:
+    return {label: f"{kind} {number}" for number, label in enumerate(labels, start=1)}
+
+
+PRINTED_AT = {
+    **_numbered(
+        "Table",
+        (
+            POOLED,
+            "tab:continuous-summary",
+            SHARED_T1,
+            "tab:lora-comparison",
+            "tab:replay-design",
+            "tab:native-accuracy",
+            *HISTORY_TABLES.values(),
+            "tab:controller-configuration",
+            "tab:evaluation-decoding",
+            BANK_PREFIXES,
+            BANK_RUNTIME,
+            TURNS_TABLES["qwen3-4b-instruct"],
+            "tab:lora-turns",
+            TURNS_TABLES["qwen3.5-4b"],
+            TURNS_TABLES["qwen3.5-9b"],
+        ),
+    ),
+    **_numbered(
+        "Figure",
+        (
+            "fig:overview",
+            HISTORICAL_COMPUTATION,
+            "fig:method",
+            "fig:appendix-attention",
+            NEIGHBORHOOD,
+            READ_PREDICTION,
+            "fig:method-training",
+        ),
+    ),
+    GAINS_TEXT: "section 4.2",
+    REPLAY_TEXT: "appendix A.1",
+    POOL_TEXT: "appendix B.4",
+    TRAINING_TEXT: "appendix C.1",
+    RUNTIME_TEXT: "appendix C.4",
+}
+"""Where the paper prints what has a label: a numbered table or figure, or a part of the text."""
 
 CONDITIONS = {
     "vanilla": "Vanilla",
@@ -82,6 +130,11 @@ PRINTED = {
 
 REPEATS = {"native_again": "native", "stair_null": "native"}
 """Repeat conditions, each with the condition that it repeats, for rows without a configuration."""
+
+
+def printed_at(artifact: str) -> str:
+    """Where the paper prints an artifact's numbers, as people say it; an artifact that the paper lacks has its own name."""
+    return PRINTED_AT.get(artifact, artifact)
 
 
 def evaluated_as(condition: str) -> str:

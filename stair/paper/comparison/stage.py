@@ -14,6 +14,7 @@ from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
 from stair.paper.exhibits import reported_values
+from stair.paper.paper_labels import printed_at
 from stair.paper.scored_rows import read_rows, scored_files
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table, markdown_table
@@ -90,10 +91,13 @@ def summary(compared: Sequence[Compared], structure: str = "", note: str | None 
     missing = Counter(each.reason for each in compared if each.verdict is Verdict.NOT_RUN)
     if missing:
         lines += ["", "Not run:", ""]
-        lines += [f"- {count} values: {reason}" for reason, count in missing.most_common(_REASONS)]
+        lines += [
+            f"- {count} {'value' if count == 1 else 'values'}: {reason}"
+            for reason, count in missing.most_common(_REASONS)
+        ]
         if len(missing) > _REASONS:
             rest = sum(missing.values()) - sum(count for _, count in missing.most_common(_REASONS))
-            lines.append(f"- {rest} values: {len(missing) - _REASONS} other reasons; see the column `reason`")
+            lines.append(f"- {rest} more, for other reasons (column `reason` of `comparison.csv`)")
     lines += ["", "`comparison.csv` has every value. The method: docs/comparison.md."]
     if note:
         lines += ["", note]
@@ -102,15 +106,18 @@ def summary(compared: Sequence[Compared], structure: str = "", note: str | None 
 
 def structure_note(config: Config) -> str:
     """One line on a run with stand-ins for the paper's models or data; empty for any other run."""
-    foreign = stand_ins(config)
-    more = f" and {len(foreign) - 1} more" if len(foreign) > 1 else ""
-    reason = f"{foreign[0]}{more}" if foreign else ""
-    return f"Compared by structure only, where models or data are not the paper's: {reason}." if foreign else ""
+    if not (count := len(stand_ins(config))):
+        return ""
+    stand, them = ("stands", "it") if count == 1 else ("stand", "these")
+    return (
+        f"{count} of this run's models and benchmarks {stand} in for the paper's: verdicts and numbers are about {them}, "
+        "not about the paper's."
+    )
 
 
 def _worst_row(each: Compared) -> list[str]:
     place = each.printed.place
-    where = ", ".join(part for part in (*place[:-1],) if part)
+    where = ", ".join(filter(None, (printed_at(place.artifact), *place[1:-1])))
     assert each.ours is not None and each.difference is not None
     p_value = "" if each.p_value is None else f"{each.p_value:.2g}"
     return [where, each.printed.text, f"{each.ours:.6g}", f"{each.difference:+.4g}", p_value]

@@ -24,7 +24,10 @@ def build(source: Source) -> Figure:
     numbers = source.replay
     curves = {(of, group): numbers.curve("attention mass", of, group) for of in _TITLES for group in GROUPS}
     shown = [each for curve in curves.values() for each in curve]
-    with panels(58 + _HEIGHT, source, shown, intervals=True) as (drawing, foot):
+    ends = (each.ends.high for each in shown if each.ends is not None)
+    heights = [number for number in (*(each.value for each in shown), *ends) if number is not None]
+    top = min(100.0, 1.1 * max(heights, default=100.0 / 1.1))
+    with panels(58 + _HEIGHT, source, shown) as (drawing, foot):
         gap, left = 9.0, 32.0
         width = (TEXT_WIDTH * 72 - left - 3 - 3 * gap) / 4
         for column, (of, title) in enumerate(_TITLES.items()):
@@ -33,7 +36,7 @@ def build(source: Source) -> Figure:
                 draw_layers(axes, curves[of, group], number, _COLOUR)
             panel_title(axes, title)
             layer_axis(axes, numbers.last_layer + 1)
-            axes.set(ylim=(0, 100), yticks=range(0, 101, 25))
+            axes.set_ylim(0, top)
             axes.tick_params(axis="y", labelleft=column == 0)
             if column == 0:
                 axes.set_ylabel("Attention mass (%)")

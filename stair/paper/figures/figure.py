@@ -49,9 +49,11 @@ def canvas(
         if charts is not None:
             engine.set(rect=(0, foot / whole, 1, charts / whole), **pads)
         yield drawing, foot
-        if lines:
-            style = {"fontsize": TINY, "color": MUTED, "linespacing": 1.05, "va": "bottom"}
-            drawing.text(2 / (TEXT_WIDTH * 72), 3 / whole, "\n".join(lines), **style)
+        for number, line in enumerate(
+            reversed(lines)
+        ):  # one by one: matplotlib spaces lines of a text by their letters
+            y = (3 + number * TINY * 1.25) / whole
+            drawing.text(2 / (TEXT_WIDTH * 72), y, line, fontsize=TINY, color=MUTED, va="baseline")
         pyplot.close(drawing)
 
 

@@ -12,6 +12,7 @@ from stair.paper.figures.replay_panels import (
     draw_layers,
     group_legend,
     layer_axis,
+    legend,
     not_computable,
     panel_title,
     panels,
@@ -75,16 +76,15 @@ def build(source: Source) -> Figure:
         *(f"D: {labels.model(model)}, {labels.benchmark(benchmark)}." for model, benchmark in others),
         *(f"Not computed: {reason}." for reason in gap_reasons(transitions)),
     ]
-    with panels(71 + _PANEL + _TOP, source, shown, notes, intervals=True) as (drawing, foot):
-        lower = foot + 41
-        upper = lower + _PANEL + 30
+    with panels(87 + _PANEL + _TOP, source, shown, notes) as (drawing, foot):
+        lower = foot + 51
+        upper = lower + _PANEL + 36
         _crossing(Diagram(drawing, upper, _TOP), numbers, labels, sizes)
-        _energy(Diagram(drawing, upper, _TOP, left=164), numbers, energies)
-        answers = place(drawing, 306, upper + 14, 84, _TOP - 30)
+        _energy(Diagram(drawing, upper, _TOP, left=196), numbers, energies)
+        gap, left, width = 29.0, 20.0, 71.0
+        *axes, answers = (place(drawing, left + number * (width + gap), lower, width, _PANEL) for number in range(4))
         _answers(answers, transitions)
-        panel_title(answers, "Transitions (% of pairs)", "D")
-        gap, left, width = 28.0, 28.0, 103.0
-        axes = [place(drawing, left + number * (width + gap), lower, width, _PANEL) for number in range(3)]
+        panel_title(answers, "Transitions\n(% of pairs)", "D")
         for axis, drawn, colour in zip(axes, (masses, norms, shuffled), (_LINES, _LINES, SHUFFLED), strict=True):
             for number, curve in enumerate(drawn):
                 draw_layers(axis, curve, number, colour)
@@ -93,9 +93,9 @@ def build(source: Source) -> Figure:
         for number, curve in enumerate(matched):
             draw_layers(axes[2], curve, number, MATCHED)
         say_missing(axes[2], [*matched, *shuffled])
-        panel_title(axes[0], "Earlier-assistant mass (%)", "B")
-        panel_title(axes[1], "State displacement norm")
-        panel_title(axes[2], f"Overlap of {k} nearest (%)", "C")
+        panel_title(axes[0], "Mass on earlier\nassistants (%)", "B")
+        panel_title(axes[1], "Displacement\nnorm (log scale)", "B")
+        panel_title(axes[2], f"Overlap of {k}\nnearest (%)", "C")
         axes[0].set_ylim(0, None)
         axes[1].set_yscale("log")
         axes[1].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -132,12 +132,12 @@ def _crossing(
         lines = (f"{problems:,.0f} current problems", f"× {histories:,.0f} {WORDS[numbers.depth]}-turn histories")
         for line, text in enumerate((f"Group {number}", *lines)):
             plane.text(x + grid.width + 5, middle + 15 - line * 10, text, bold=not line, align="left", room=92)
-    plane.note(4, 5, "no current problem and no source problem is in both groups")
+    plane.note(4, 5, "schematic grids; no current or source problem is in both groups")
 
 
 def _energy(plane: Diagram, numbers: ReplayNumbers, energies: Mapping[tuple[str, str], Statistic]) -> None:
     """The parts of a displacement, and their energy at the reported layer."""
-    x, top, width = 2.0, plane.height, 108.0
+    x, top, width = 2.0, plane.height, 150.0
     plane.text(x, top - 24, "$d(x,H)=\\mu+a(x)+b(H)+e(x,H)$", align="left", room=width)
     plane.note(x, top - 35, "additive effects + interaction")
     plane.note(x, top - 46, f"share of energy, layer {numbers.analysis.reported_layer}:", colour=INK)
@@ -194,7 +194,8 @@ def _legend(drawing: Drawing, y: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    overlaps = [Patch(color=MATCHED, label="matched"), Patch(color=SHUFFLED, label="shuffle")]
-    answers = [Patch(facecolor=fill, edgecolor=INK, label=name) for fill, name in ((_UP, "W to C"), (_DOWN, "C to W"))]
-    net = Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net")
-    group_legend(drawing, y, more=[*overlaps, *answers, net])
+    overlaps = [Patch(color=MATCHED, label="matched problems"), Patch(color=SHUFFLED, label="question-identity shuffle")]
+    answers = [Patch(facecolor=colour, edgecolor=INK, label=name) for name, colour in _DIRECTIONS.items()]
+    net = Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net change")
+    group_legend(drawing, y + 10, more=overlaps)
+    legend(drawing, y, handles=[*answers, net], handlelength=2.6)

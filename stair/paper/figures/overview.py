@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from stair.core import TURNS
+from stair.paper.exhibits import GAINS_FROM
 from stair.paper.exhibits import MAIN as SHOWN
 from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, Diagram, around, cell, count, table_row
 from stair.paper.figures.figure import Figure, canvas
@@ -24,6 +26,7 @@ from stair.paper.source import Source
 from stair.paper.tables.table import benchmark_title, notes, score
 from stair.statistics import context_sizes
 from stair.statistics.grid import Gap, Responses
+from stair.statistics.interval_tables import turn_intervals
 from stair.statistics.metrics import MEAN, REFERENCE
 from stair.statistics.values import Value
 
@@ -50,7 +53,13 @@ def build(source: Source) -> Figure:
     shown = [benchmark for model in models for benchmark in responses.benchmarks(model)]
     charts = _ROW * -(-len(models) // 2)
     top = _HEADER + 133 + table_row() * (len(models) + 1)
-    with canvas(charts + top, notes(labels, responses, bars, shown), charts, h_pad=0.03, w_pad=0.03) as (drawing, foot):
+    absent = [labels.model(model) for model in source.config.models if model not in models]
+    below = (
+        "Vertical lines: 95% intervals over problems.",
+        *([f"Not drawn: {', '.join(absent)} (in table {GAINS_FROM})."] if absent else []),
+        *notes(labels, responses, bars, shown),
+    )
+    with canvas(charts + top, below, charts, h_pad=0.03, w_pad=0.03) as (drawing, foot):
         session, native, stair = (Diagram(drawing, foot + charts, top, left) for left in (0.0, 136.0, 270.0))
         _session(session)
         _condition(native, "b", "native", known, labels, models)
@@ -80,8 +89,8 @@ def _session(plane: Diagram) -> None:
         plane.row(16, y, cell(f"Problem {turn}", 42, 15, **style), 6, answer, line=THIN)
     for line, text in enumerate(
         (
-            f"{_EARLIER}: earlier problems, with visible",
-            "reasoning and answers (as in Instruct)",
+            f"{_EARLIER}: earlier problems and responses",
+            "(of thinking models without thinking)",
             f"{_LAST}: a new, independent problem",
         )
     ):
@@ -105,12 +114,12 @@ def _condition(
     plane.arrow(text, prefill)
     plane.arrow(decode, answer)
     plane.note(2, text.y - 6, "visible conversation, processed anew", room=_WIDTH)
-    plane.note(5, text.y + 22.5, "weights fixed")
+    plane.note(5, text.y + 22.5, "frozen weights")
     if condition == "stair":
         entries = (cell(f"T{turn}", width * 0.75, 14, fill=BANK, size=TINY) for turn in range(1, TURNS))
         bank = around(plane.row(23, top, *entries))
         plane.note(2, top, "K/V\nbank", colour=INK)
-        plane.arrow(bank, prefill, text="changed read,\nprefill only", colour=green, line=THICK)
+        plane.arrow(bank, prefill, text="difference of two\nreads, prefill only", colour=green, line=THICK)
     else:
         plane.note(prefill.middle[0], top, "no bank: history is read\nas text alone", align="center")
     metric = _SHOWN_SIZES[condition]
@@ -125,6 +134,8 @@ def _tokens(value: float | None) -> str:
 
 
 # ---------------------------------------------------------------- (d)
+
+_LABEL: dict[str, Any] = {"rotation": 90, "fontsize": TINY, "ha": "center", "va": "bottom"}
 
 
 def _bars(responses: Responses, models: Sequence[str]) -> Iterable[Value]:
@@ -151,6 +162,11 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
     """The bars, two models a row."""
     columns = min(2, len(models))
     grid = drawing.add_gridspec(-(-len(models) // 2), columns)
+    intervals = {
+        (row.model, row.condition, row.benchmark): row
+        for row in turn_intervals(responses)
+        if row.metric == f"Avg@{responses.samples}" and row.turn == ("T1" if row.condition == REFERENCE else MEAN)
+    }
     heights = {(bar.model, bar.condition, bar.benchmark): bar.value for bar in bars}
     for chart, model in enumerate(models):
         axis = drawing.add_subplot(grid[chart // 2, chart % 2])
@@ -159,7 +175,7 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
             shown = [heights[model, condition, benchmark] for benchmark in benchmarks]
             tops = [float("nan") if isinstance(value, Gap) else value for value in shown]
             positions = [index + 0.28 * (offset - 1) for index in range(len(benchmarks))]
-            drawn = axis.bar(
+            axis.bar(
                 positions,
                 tops,
                 0.26,
@@ -168,7 +184,13 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
                 linewidth=THIN,
                 label=labels.condition(condition),
             )
-            axis.bar_label(drawn, [_height(value) for value in tops], fontsize=TINY, padding=1.5, rotation=90)
+            for x, benchmark, top in zip(positions, benchmarks, tops, strict=True):
+                interval = intervals[model, condition, benchmark]
+                high = interval.high if isfinite(interval.high) else top
+                if high > top or interval.low < top:
+                    axis.plot([x, x], [max(interval.low, 0.0), high], color=INK, linewidth=THIN)
+                if top == top:
+                    axis.annotate(rounded(top, 1), (x, high), (0, 2), textcoords="offset points", **_LABEL)
         axis.set_title(labels.model(model))
         axis.set_xticks(
             range(len(benchmarks)),
@@ -176,13 +198,9 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
             fontsize=SMALL,
         )
         axis.tick_params(axis="x", length=0)
-        axis.set(ylim=(0, 118), yticks=range(0, 101, 25), xlim=(-0.55, len(benchmarks) - 0.45))
+        axis.set(ylim=(0, 126), yticks=range(0, 101, 25), xlim=(-0.55, len(benchmarks) - 0.45))
         axis.spines["left"].set_bounds(0, 100)
         if chart % 2 == 0:
             axis.set_ylabel(f"Avg@{responses.samples} (%)")
         else:
             axis.tick_params(axis="y", labelleft=False)
-
-
-def _height(value: float) -> str:
-    return "" if value != value else rounded(value, 1)

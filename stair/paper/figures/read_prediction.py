@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stair.paper.figures.diagram import place
 from stair.paper.figures.figure import Figure
-from stair.paper.figures.replay_panels import figure_of, legend, panel_title, panels, say_missing
+from stair.paper.figures.replay_panels import draw_interval, figure_of, legend, panel_title, panels, say_missing
 from stair.paper.figures.style import MUTED, SERIES, SMALL, THIN
 from stair.paper.replay_numbers import DIRECTIONS
 from stair.paper.source import Source
@@ -40,9 +40,12 @@ def build(source: Source) -> Figure:
     by_read = [[numbers.at("incremental R2", of, each, layer=layers[0]) for of in _READS] for each in DIRECTIONS]
     base = [each for direction in DIRECTIONS for each in numbers.curve("base R2", "", direction)]
     shown = list(dict.fromkeys([*(each for curve in (*by_layer, *by_read) for each in curve), *base]))
-    with panels(76 + _HEIGHT, source, shown) as (drawing, foot):
-        left = place(drawing, 40, foot + 58, 138, _HEIGHT)
-        right = place(drawing, 222, foot + 58, 170, _HEIGHT)
+    with panels(72 + _HEIGHT, source, shown, ["Below zero, the added read makes the prediction worse."]) as (
+        drawing,
+        foot,
+    ):
+        left = place(drawing, 40, foot + 54, 138, _HEIGHT)
+        right = place(drawing, 222, foot + 54, 170, _HEIGHT)
         _draw(left, by_layer, [str(layer) for layer in layers], joined=True)
         left.set_xlabel("Measured layer")
         left.set_ylabel("Incremental test $R^2$")
@@ -70,7 +73,9 @@ def _draw(axes: Axes, curves: Sequence[Sequence[Statistic]], ticks: list[str], *
             label=DIRECTIONS[number],
             **style,
         )
+        for at, each in enumerate(curve):
+            draw_interval(axes, at + (aside or (-0.03, 0.03)[number]), each, style["color"])
     say_missing(axes, curves)
-    axes.set_xticks(range(len(ticks)), ticks, fontsize=SMALL)
+    axes.set_xticks(range(len(ticks)), ticks, fontsize=SMALL, linespacing=1.0)
     axes.set_xlim(-0.5, len(ticks) - 0.5)
     axes.margins(y=0.12)

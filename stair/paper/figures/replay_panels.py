@@ -32,6 +32,7 @@ def panel_title(axes: Axes, title: str, letter: str = "") -> None:
         xytext=(0, 4),
         xycoords="axes fraction",
         textcoords="offset points",
+        linespacing=1.0,
         fontsize=BODY,
         ha="left",
         va="bottom",
@@ -54,11 +55,16 @@ def draw_layers(axes: Axes, curve: Sequence[Statistic], number: int, colour: str
     style = dict(GROUPS[number]) | {"markersize": 2.0 if number == 0 else 2.4, "markeredgewidth": THIN} | marked
     axes.plot([layer for layer, _ in points], [value for _, value in points], color=colour, **style)
     for each in curve:
-        ends = each.ends
-        if ends is not None and ends.low is not None and ends.high is not None and each.layer is not None:
+        if each.layer is not None:
             # Both groups have an interval at the same layer: each stands a little to its side.
-            at = each.layer + (-0.015, 0.015)[number] * len(curve)
-            axes.plot([at, at], [ends.low, ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
+            draw_interval(axes, each.layer + (-0.015, 0.015)[number] * len(curve), each, colour)
+
+
+def draw_interval(axes: Axes, at: float, number: Statistic, colour: str) -> None:
+    """The interval of a number as a wide vertical bar, if it has one."""
+    ends = number.ends
+    if ends is not None and ends.low is not None and ends.high is not None:
+        axes.plot([at, at], [ends.low, ends.high], color=colour, linewidth=2.4, alpha=0.45, zorder=1)
 
 
 def layer_axis(axes: Axes, layers: int) -> None:
@@ -93,11 +99,10 @@ def group_legend(drawing: Drawing, y: float, colour: str = INK, more: Sequence[A
 
 
 def legend(drawing: Drawing, y: float, **entries: Any) -> None:
-    """A legend in one row at `y` points from the foot."""
+    """A legend in one row, unless `ncols` says otherwise, at `y` points from the foot."""
     at = (0.5, y / (drawing.get_size_inches()[1] * 72))
-    drawing.legend(
-        **entries, loc="lower center", bbox_to_anchor=at, ncols=len(entries["handles"]), borderpad=0, borderaxespad=0
-    )
+    entries = {"ncols": len(entries["handles"])} | entries
+    drawing.legend(**entries, loc="lower center", bbox_to_anchor=at, borderpad=0, borderaxespad=0)
 
 
 @contextmanager
@@ -106,22 +111,24 @@ def panels(
     source: Source,
     shown: Iterable[Statistic],
     more: Sequence[str] = (),
-    *,
-    intervals: bool = False,
 ) -> Iterator[tuple[Drawing, float]]:
     """A canvas whose notes say what the figure is of, and why numbers or intervals are missing.
 
-    `more` are further notes; `intervals`: the figure draws the intervals that there are.
+    `more` are further notes.
     """
     shown, numbers, labels = list(shown), source.replay, source.labels
     ends = [each.ends for each in shown if each.ends is not None]
     without = {end.method.removeprefix("none: ") for end in ends if end.method is not None and end.low is None}
-    drawn = intervals and any(end.low is not None for end in ends)
+    drawn = any(end.low is not None for end in ends)
     notes = [
         f"{labels.model(numbers.model)}, {labels.benchmark(numbers.benchmark)}, problem coverage, "
         f"{WORDS[numbers.depth]}-turn histories; layers count from zero.",
         *more,
-        *(["Wide vertical bars: 95% intervals over whole source blocks."] if drawn else []),
+        *(
+            ["Wide vertical bars: 95% intervals over whole source blocks, of the numbers that the text reports."]
+            if drawn
+            else []
+        ),
         *(f"Not computed: {reason}." for reason in dict.fromkeys(each.gap for each in shown if each.gap is not None)),
         *(f"No intervals: {reason}." for reason in sorted(without)),
         *labels.notes,

@@ -30,7 +30,8 @@ def build(source: Source) -> Figure:
     model, labels = source.exhibit.model, source.labels
     curves = {key: read_curve(path) for key, path in source.paths.curves(source.config, model).items()}
     values: list[Value] = []
-    with canvas(_HEIGHT, labels.notes, charts=_HEIGHT, wspace=0.06) as (drawing, _):
+    notes = ("Pale lines: each update; strong lines: their running mean.", *labels.notes)
+    with canvas(_HEIGHT, notes, charts=_HEIGHT, wspace=0.06) as (drawing, _):
         left, right = drawing.subplots(1, 2)
         for number, (controller, curve) in enumerate(curves.items()):
             colour, dashes = SERIES[number % len(SERIES)], DASHES[number % len(DASHES)]

@@ -16,6 +16,7 @@ from stair.paper.comparison.compared import Verdict
 from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import Exhibit
 from stair.paper.layout import DASH
+from stair.paper.paper_labels import printed_at
 
 _CLASSES = {
     ClaimVerdict.HOLDS: "good",
@@ -35,12 +36,13 @@ def claims_of(config: Config, paths: RunPaths) -> dict[str, Any] | None:
     styles = dict.fromkeys(ClaimVerdict, "none") if note else _CLASSES
     lines = [
         {
+            "run": line["verdict"] != ClaimVerdict.NOT_RUN,
             **{name: line[name] for name in ("title", "section", "quote", "verdict")},
             "number": line["claim"],
             "style": styles[ClaimVerdict(line["verdict"])],
             "paper": (_shown(shown_effect(line, "paper")), shown_interval(line, "paper_low", "paper_high")),
             "effect": (_shown(shown_effect(line)), shown_interval(line)),
-            "parts": f"{line['parts_as_stated']} of {line['parts']}",
+            "parts": f"{line['parts_as_stated']} of {line['parts']}" if line["effect"] else "–",
             # The page gives the note once.
             "more": "; ".join(filter(None, (line["reason"].removesuffix(note).removesuffix("; "), _to_decide(line)))),
         }
@@ -65,7 +67,7 @@ def _to_decide(line: Mapping[str, str]) -> str:
 
 
 def comparison_of(paths: RunPaths, every: Sequence[Exhibit]) -> dict[str, Any] | None:
-    """How many printed values have each verdict, by the paper's label of where it prints them, and in total.
+    """How many printed values have each verdict, by where it prints them, and in total.
 
     `every` are the tables and figures on the page, to which the rows have anchors.
     """
@@ -74,7 +76,8 @@ def comparison_of(paths: RunPaths, every: Sequence[Exhibit]) -> dict[str, Any] |
     frame, verdicts = _values(paths), [verdict.value for verdict in Verdict]
     counts = {artifact: Counter(lines) for artifact, lines in frame.groupby("artifact", sort=False)["verdict"]}
     rows = [
-        (str(name), _anchor(str(name), every), [each[verdict] for verdict in verdicts]) for name, each in counts.items()
+        (printed_at(str(name)), _anchor(str(name), every), [each[verdict] for verdict in verdicts])
+        for name, each in counts.items()
     ]
     total = Counter(frame["verdict"])
     return {"verdicts": verdicts, "rows": rows, "total": [total[verdict] for verdict in verdicts]}
@@ -87,7 +90,7 @@ def gaps_of(paths: RunPaths) -> list[dict[str, Any]]:
     frame = _values(paths)
     missing = frame[frame["verdict"] == Verdict.NOT_RUN]
     gaps = [
-        {"reason": reason, "count": len(artifacts), "artifacts": list(artifacts.unique())}
+        {"reason": reason, "count": len(artifacts), "places": list(map(printed_at, artifacts.unique()))}
         for reason, artifacts in missing.groupby("reason", sort=False)["artifact"]
     ]
     return sorted(gaps, key=lambda gap: -gap["count"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from stair.config.model import Config
@@ -32,7 +33,8 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "machines": list(map(_machine, facts["hardware"])),
         "devices": [f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()],
         "versions": [f"{name} {version}" for name, version in versions.items()],
-        "sealed": " to ".join(filter(None, dict.fromkeys((facts["sealed"]["first"], facts["sealed"]["last"])))),
+        "sealed": _span(facts["sealed"]),
+        "commit": facts["commit"],
         "jobs": f"{duration(seconds)}; attempts that were cut short are not counted",
         "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         "rules": costs,
@@ -45,6 +47,15 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
             *(("code", entry["source"]) for entry in facts["code"] if entry["source"]),
         ],
     }
+
+
+def _span(sealed: Mapping[str, str | None]) -> str:
+    """When the first and the last output were made, and the time between."""
+    first, last = sealed["first"], sealed["last"]
+    if first is None or last is None:
+        return ""
+    seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
+    return f"{first} to {last} (UTC), {duration(seconds)} apart"
 
 
 def _source(settings: Any, recorded: Mapping[str, Any]) -> str:

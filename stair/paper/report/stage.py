@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.paper import paper_labels
 from stair.paper.comparison.stage import structure_note
-from stair.paper.exhibits import Exhibit, exhibits
+from stair.paper.exhibits import GAINS_FROM, Exhibit, exhibits
 from stair.paper.html_table import html_text
 from stair.paper.report.outcome import claims_of, comparison_of, gaps_of
 from stair.paper.report.scope import scope_of
@@ -40,6 +41,9 @@ def page(config: Config, paths: RunPaths) -> str:
     )
     every = exhibits(config)
     parts = [_part(each, paths) for each in every]
+    main = {GAINS_FROM}
+    if not any(model in paper_labels.MODELS for model in config.models):
+        main.add("comparisons")  # a model of the user's own: its gain is the result
     return environment.get_template(TEMPLATE).render(
         config=config,
         style=Markup((_FOLDER / STYLE).read_text(encoding="utf-8")),
@@ -48,8 +52,9 @@ def page(config: Config, paths: RunPaths) -> str:
         comparison=comparison_of(paths, every),
         gaps=gaps_of(paths),
         scope=scope_of(config, paths),
-        paper_parts=[each for each in parts if each["in_paper"]],
-        other_parts=[each for each in parts if not each["in_paper"]],
+        main_parts=[each for each in parts if each["name"] in main],
+        paper_parts=[each for each in parts if each["in_paper"] and each["name"] not in main],
+        other_parts=[each for each in parts if not each["in_paper"] and each["name"] not in main],
     )
 
 
@@ -59,6 +64,7 @@ def _part(each: Exhibit, paths: RunPaths) -> dict[str, Any]:
     common = {
         "kind": each.kind,
         "name": each.name,
+        "heading": each.heading,
         "anchor": each.anchor,
         "in_paper": each.in_paper,
         "links": [(suffix[1:], each.file(paths, suffix).relative_to(paths.folder).as_posix()) for suffix in suffixes],

@@ -10,7 +10,7 @@ from stair.config.replay import REPLAY_PARTS
 from stair.paper import paper_labels
 from stair.paper.exhibits import GAINS_FROM, analyzed_models, diagram_models, stair_controller
 from stair.paper.labels import Labels
-from stair.paper.layout import DASH
+from stair.paper.layout import DASH, MINUS, rounded, signed
 from stair.paper.replay_numbers import ReplayNumbers
 from stair.paper.source import Source
 from stair.paper.tables import bank_runtime, replay_design, shared_t1
@@ -40,12 +40,16 @@ def build(source: Source) -> Table:
         values += shared_t1.in_text(config, paths, labels)
     blocks: dict[str, list[Line]] = {}
     for value in values:
-        of = [name for name in (labels.printed_model(value.model), labels.benchmark(value.benchmark)) if name]
-        where = [name for name in (labels.condition(value.condition), value.turn, value.group) if name]
-        line = Line((value.metric, ", ".join(where), _text(value)))
-        blocks.setdefault(f"{value.artifact}: {', '.join(of)}", []).append(line)
+        names = (
+            labels.printed_model(value.model),
+            labels.benchmark(value.benchmark),
+            labels.condition(value.condition),
+        )
+        where = ", ".join(filter(None, (*names, value.turn, value.group)))
+        part = paper_labels.printed_at(value.artifact)
+        blocks.setdefault(part[:1].upper() + part[1:], []).append(Line((value.metric, where, _text(value))))
     columns = [Column("Number", align="l"), Column("Where", align="l"), Column("Value")]
-    caption = "Numbers of the text, by the part of the paper that gives them."
+    caption = "Numbers that the paper gives in its text and as marks of its figures, by the part that gives them."
     below = (*(f"Not reported: {reason}." for reason in gap_reasons(values)), *labels.notes)
     return Table.of(source.exhibit, caption, columns, list(blocks.items()), values, below, more=("low", "high"))
 
@@ -53,8 +57,13 @@ def build(source: Source) -> Table:
 def _text(value: Value) -> str:
     if isinstance(value.value, Gap):
         return DASH
-    number = f"{value.value:,}" if isinstance(value.value, int) else f"{value.value:,.6g}"
-    return f"{number} {value.unit}".rstrip()
+    if isinstance(value.value, int) or abs(value.value) >= 1000.0:
+        number = f"{value.value:,.0f}"
+    elif value.unit in ("%", "pp"):
+        number = (signed if value.unit == "pp" else rounded)(value.value)
+    else:
+        number = f"{value.value:.3g}"
+    return f"{number.replace('-', MINUS)} {value.unit}".rstrip()
 
 
 def training_numbers(config: Config, paths: RunPaths) -> Iterator[Value]:
