@@ -85,6 +85,12 @@ class Exhibit:
         return self.label or self.name
 
     @property
+    def number(self) -> int | None:
+        """Its number among the paper's tables or figures."""
+        printed = paper_labels.PRINTED_AT.get(self.label)
+        return int(printed.split()[-1]) if printed else None
+
+    @property
     def heading(self) -> str:
         """Its number in the paper, if it has one, and its title."""
         return ". ".join(filter(None, (paper_labels.PRINTED_AT.get(self.label), self.title or self.name)))

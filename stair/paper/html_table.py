@@ -26,10 +26,15 @@ def html_table(layout: Layout) -> str:
         *(_row(layout, row) for row in layout.rows),
         "</tbody>",
         "</table></div>",
-        *(f'<p class="note">{html_text(note)}</p>' for note in layout.notes),
+        *map(note_line, layout.notes),
         "</figure>",
     ]
     return "\n".join(lines) + "\n"
+
+
+def note_line(note: str) -> str:
+    """A note below a table."""
+    return f'<p class="note">{html_text(note)}</p>'
 
 
 def html_text(text: str) -> str:

@@ -93,7 +93,7 @@ def _table(layout: Layout, *, continued: bool) -> list[str]:
         if row.rule:
             lines.append(rf"\{row.rule}")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    lines += [_note(escaped(note)) for note in layout.notes]
+    lines += [note_line(note) for note in layout.notes]
     lines.append(r"\end{table}")
     return lines
 
@@ -160,6 +160,8 @@ def _cell(cell: Cell) -> str:
     return rf"\cellcolor{{{cell.shaded}}}{text}" if cell.shaded else text
 
 
-def _note(text: str) -> str:
+def note_line(note: str) -> str:
+    """A note below a table."""
+    text = escaped(note)
     # A command's name ends where a letter does not follow.
     return rf"\par\smallskip\noindent{' ' if text[:1].isalpha() else ''}{text}"

@@ -120,6 +120,4 @@ def write(table: Table, labels: Labels, path: Callable[[str], Path]) -> None:
     write_text(path(".csv"), tidy_csv(table.exhibit.artifact, table.values, labels, table.columns))
     write_text(path(".md"), markdown(table.layout))
     write_text(path(".tex"), latex(table.layout))
-    # The report, which the HTML form is for, has the run's note once.
-    own = tuple(note for note in table.layout.notes if note not in labels.notes)
-    write_text(path(".html"), html_table(replace(table.layout, notes=own)))
+    write_text(path(".html"), html_table(table.layout))

@@ -10,18 +10,26 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import Exhibit, exhibits
-from stair.paper.latex import PREAMBLE, escaped
-from stair.records.files import replacing
+from stair.paper.latex import PREAMBLE, escaped, note_line
+from stair.records.files import read_mapping, replacing
 
 _LATEX = "pdflatex"
 
-# A table that is wider than the page is scaled to it. The last lines keep dates, ids and versions out of the PDF.
+# A table that is wider than the page is scaled to it. Floats fill their pages. The last lines keep dates, ids and versions out
+# of the PDF's own data.
 _HEAD = (
     r"\documentclass{article}",
     r"\usepackage[textwidth=5.5in,textheight=9in]{geometry}",
     r"\usepackage{graphicx}",
     *PREAMBLE,
+    r"\usepackage[hidelinks]{hyperref}",
+    r"\setcounter{topnumber}{9}\setcounter{bottomnumber}{9}\setcounter{totalnumber}{18}\extrafloats{100}",
+    r"\renewcommand{\topfraction}{.97}\renewcommand{\bottomfraction}{.97}\renewcommand{\textfraction}{.03}",
+    r"\renewcommand{\floatpagefraction}{.75}",
+    r"\makeatletter\setlength{\@fptop}{0pt}\setlength{\@fpsep}{18pt}\makeatother",
+    r"\setlength{\parindent}{0pt}\setlength{\parskip}{3pt}",
     r"\setlength{\belowcaptionskip}{6pt}",
     r"\newsavebox{\stairtable}",
     r"\let\stairtabular\tabular\let\endstairtabular\endtabular",
@@ -58,25 +66,52 @@ def write_paper(config: Config, paths: RunPaths) -> int:
 
 
 def document(config: Config, paths: RunPaths, parts: list[Exhibit]) -> str:
-    """The LaTeX document; figures are files `figure-NAME.pdf` beside it."""
-    lines = [*_HEAD, r"\begin{document}", rf"\section*{{Tables and figures of the run {escaped(config.run)}}}"]
-    if config.note:
-        lines += [escaped(config.note), ""]
+    """The LaTeX document; figures are files `figure-NAME.pdf` beside it. Tables and figures have the paper's numbers."""
+    title = escaped(f"Tables and figures of the run {config.run}")
+    lines = [*_HEAD, rf"\hypersetup{{pdftitle={{{title}}}}}", r"\begin{document}", rf"\section*{{{title}}}"]
+    lines += [f"{escaped(each)}\n" for each in filter(None, (config.note, structure_note(config), *_made(paths)))]
+    lines += [_entry(each) for each in parts]
+    further = {"table": 17, "figure": 7}  # what the paper does not have is numbered behind it
     for each in parts:
-        if each.kind == "table":
-            lines.append(_file(each, paths).read_text(encoding="utf-8"))
-        else:
-            lines += _figure(each)
+        number = each.number
+        if number is None:
+            number = further[each.kind] = further[each.kind] + 1
+        lines.append(rf"\setcounter{{{each.kind}}}{{{number - 1}}}")
+        lines += _table(each, config, paths) if each.kind == "table" else _figure(each)
     return "\n".join([*lines, r"\end{document}", ""])
+
+
+def _made(paths: RunPaths) -> list[str]:
+    """When the run's outputs were made, and with which commit; nothing without provenance.json."""
+    if not paths.provenance.is_file():
+        return []
+    facts = read_mapping(paths.provenance)
+    return [
+        f"Last output: {facts['sealed']['last']} (UTC).",
+        *([f"Commit: {facts['commit']}."] if facts["commit"] else []),
+    ]
+
+
+def _entry(each: Exhibit) -> str:
+    """A line of the contents."""
+    return rf"\hyperref[{each.artifact}]{{{escaped(each.heading)}}}\dotfill\pageref{{{each.artifact}}}\par"
+
+
+def _table(each: Exhibit, config: Config, paths: RunPaths) -> list[str]:
+    """A table's file, without the run's note, as a float."""
+    text = _file(each, paths).read_text(encoding="utf-8")
+    if config.note:
+        text = text.replace(f"{note_line(config.note)}\n", "")
+    return [text.replace(r"\begin{table}[H]", r"\begin{table}[htbp]")]
 
 
 def _figure(each: Exhibit) -> list[str]:
     size = r"width=\linewidth,height=0.85\textheight,keepaspectratio"
     return [
-        r"\begin{figure}[H]",
+        r"\begin{figure}[htbp]",
         r"\centering",
         rf"\includegraphics[{size}]{{{each.anchor}.pdf}}",
-        rf"\caption{{{escaped(each.caption)}}}",
+        rf"\caption{{{escaped(each.caption)}}}\label{{{each.artifact}}}",
         r"\end{figure}",
         "",
     ]
@@ -87,11 +122,13 @@ def _file(each: Exhibit, paths: RunPaths) -> Path:
 
 
 def _set(place: Path) -> None:
-    """Runs pdfLaTeX on paper.tex of a folder. One pass is enough, because nothing refers to a page or number."""
+    """Runs pdfLaTeX on paper.tex of a folder, twice: the contents have the pages of the first pass."""
     command = [_LATEX, "-interaction=nonstopmode", "-halt-on-error", "-no-shell-escape", "paper.tex"]
     environment = os.environ | {"SOURCE_DATE_EPOCH": "0", "FORCE_SOURCE_DATE": "1"}
-    done = subprocess.run(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
-    if done.returncode:
+    for _ in range(2):
+        done = subprocess.run(command, cwd=place, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+        if done.returncode == 0:
+            continue
         log = (place / "paper.log").read_text(encoding="utf-8", errors="replace").splitlines()
         fault = " ".join(line for line in log if line.startswith(("!", "l.")))
         raise ValueError(f"{_LATEX} cannot set the tables and figures: {fault or 'see its log'}")

@@ -52,7 +52,7 @@ def test_a_part_of_a_run_has_the_runs_labels_and_note(
     for name, text in found.items():
         assert "Tiny Qwen3" in text, name
         assert not [paper for paper in PAPERS if paper in text.replace(f"Tiny {paper}", "")], name
-        assert "From tiny models" in text or name.endswith(".csv"), name
+        assert "Tiny models on" in text or name.endswith(".csv"), name
 
 
 def test_rows_outside_a_run_have_the_papers_labels(rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,9 +132,7 @@ class RunFacts:
                 if reason := lacking(self._config, "evaluation", model, benchmark, condition):
                     return reason
                 reason = self._gap(model, benchmark, condition, place.turn) or ""
-        reason = reason or "no table or figure of the run gives this number"
-        foreign = self.stands_in(place)
-        return reason if foreign is None else f"{reason}; structure only, since {foreign}"
+        return reason or "no table or figure of the run gives this number"
 
     def _gap(self, model: str, benchmark: str, condition: str, turn: str) -> str | None:
         """The first reason of an incomplete grid behind a number."""

@@ -194,7 +194,10 @@ def _legend(drawing: Drawing, y: float) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    overlaps = [Patch(color=MATCHED, label="matched problems"), Patch(color=SHUFFLED, label="question-identity shuffle")]
+    overlaps = [
+        Patch(color=MATCHED, label="matched problems"),
+        Patch(color=SHUFFLED, label="question-identity shuffle"),
+    ]
     answers = [Patch(facecolor=colour, edgecolor=INK, label=name) for name, colour in _DIRECTIONS.items()]
     net = Line2D([], [], linestyle="none", marker="D", color=INK, markerfacecolor="white", label="net change")
     group_legend(drawing, y + 10, more=overlaps)

@@ -14,7 +14,7 @@ from stair.config.paths import RunPaths
 from stair.paper import paper_labels
 from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import GAINS_FROM, Exhibit, exhibits
-from stair.paper.html_table import html_text
+from stair.paper.html_table import html_text, note_line
 from stair.paper.report.outcome import claims_of, comparison_of, gaps_of
 from stair.paper.report.scope import scope_of
 from stair.records.files import write_text
@@ -40,7 +40,7 @@ def page(config: Config, paths: RunPaths) -> str:
         keep_trailing_newline=True,
     )
     every = exhibits(config)
-    parts = [_part(each, paths) for each in every]
+    parts = [_part(each, config, paths) for each in every]
     main = {GAINS_FROM}
     if not any(model in paper_labels.MODELS for model in config.models):
         main.add("comparisons")  # a model of the user's own: its gain is the result
@@ -58,7 +58,7 @@ def page(config: Config, paths: RunPaths) -> str:
     )
 
 
-def _part(each: Exhibit, paths: RunPaths) -> dict[str, Any]:
+def _part(each: Exhibit, config: Config, paths: RunPaths) -> dict[str, Any]:
     """A table or figure as the template shows it; links are relative to the page."""
     suffixes = (".csv", ".md", ".tex") if each.kind == "table" else (".csv", ".png", ".pdf")
     common = {
@@ -70,6 +70,8 @@ def _part(each: Exhibit, paths: RunPaths) -> dict[str, Any]:
         "links": [(suffix[1:], each.file(paths, suffix).relative_to(paths.folder).as_posix()) for suffix in suffixes],
     }
     if each.kind == "table":
-        return common | {"html": Markup(each.file(paths, ".html").read_text(encoding="utf-8"))}
+        html = each.file(paths, ".html").read_text(encoding="utf-8")
+        # The page has the run's note once, at its top.
+        return common | {"html": Markup(html.replace(note_line(config.note) + "\n", "") if config.note else html)}
     picture = base64.b64encode(each.file(paths, ".png").read_bytes()).decode()
     return common | {"picture": Markup(picture), "caption": Markup(html_text(each.caption)), "alt": each.caption}

@@ -17,6 +17,7 @@ from stair.paper.comparison.printed import SAMPLED, Place
 from stair.paper.comparison.run_facts import RunFacts
 from stair.paper.comparison.stage import COLUMNS, comparison_csv, structure_note, summary, write
 from stair.paper.exhibits import named
+from stair.paper.paper_labels import printed_at
 from stair.paper.report.outcome import comparison_of, gaps_of
 from stair.statistics.conditioning import history_tables, pooled_history
 from stair.statistics.grid import Gap, Grid, Responses, TurnKey
@@ -68,8 +69,8 @@ def test_the_file_has_a_line_for_each_value_and_equal_bytes(paper_frame: Frame, 
 def test_the_summary_counts_kinds_and_verdicts(compared: list[Compared]) -> None:
     text = summary(compared)
     assert "| rate | 620 |  |  |  |  |" in text
-    assert "- 30 values: no table or figure of the run gives this number of tab:bank-runtime" in text
-    assert "structure only, where" not in text and len(text.splitlines()) < 40
+    assert " values: no table or figure of the run gives this number\n" in text
+    assert "in for the paper's" not in text and len(text.splitlines()) < 40
 
 
 def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared], tmp_path: Path) -> None:
@@ -78,9 +79,10 @@ def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared],
     counted = comparison_of(paths, [named(paper_config(), "table", "turns_qwen3.5-4b")])
     assert counted is not None and sum(counted["total"]) == 1085
     artifacts = [artifact for artifact, _, _ in counted["rows"]]
-    assert artifacts == list(dict.fromkeys(each.printed.place.artifact for each in compared))
+    assert artifacts == list(dict.fromkeys(printed_at(each.printed.place.artifact) for each in compared))
+    assert {"Table 1", "Table 17", "Figure 2", "section 4.2"} <= {*artifacts}
     anchors = {artifact: anchor for artifact, anchor, _ in counted["rows"] if anchor}
-    assert anchors == {"tab:turns-qwen35_4b_thinking": "table-turns_qwen3.5-4b"}
+    assert anchors == {"Table 16": "table-turns_qwen3.5-4b"}
 
 
 def test_the_report_says_each_reason_of_missing_values_once(compared: list[Compared], tmp_path: Path) -> None:
@@ -90,8 +92,8 @@ def test_the_report_says_each_reason_of_missing_values_once(compared: list[Compa
     gaps = gaps_of(paths)
     assert [gap["count"] for gap in gaps] == sorted(Counter(each.reason for each in missing).values(), reverse=True)
     for gap in gaps:
-        where = [each.printed.place.artifact for each in missing if each.reason == gap["reason"]]
-        assert (gap["count"], gap["artifacts"]) == (len(where), list(dict.fromkeys(where)))
+        where = [printed_at(each.printed.place.artifact) for each in missing if each.reason == gap["reason"]]
+        assert (gap["count"], gap["places"]) == (len(where), list(dict.fromkeys(where)))
 
 
 def test_another_truth_differs(tmp_path: Path) -> None:
@@ -139,7 +141,7 @@ def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
     assert len([each for each in there if each.printed.kind in SAMPLED]) == 943 - 18 - 14 - 4
     assert {each.verdict for each in there} == {Verdict.STRUCTURE}
     assert all("Tiny" in each.reason or "generated" in each.reason for each in there)
-    assert "Compared by structure only" in summary(compared, structure_note(tiny))
+    assert "7 of this run's models and benchmarks stand in for the paper's" in summary(compared, structure_note(tiny))
 
 
 # ---------------------------------------------------------------- two runs of one truth
