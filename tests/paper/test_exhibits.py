@@ -88,7 +88,7 @@ def test_a_figure_without_a_caption_is_shown_all_the_same(
     for suffix in (".png", ".pdf"):
         mine.file(paths, suffix).parent.mkdir(exist_ok=True)
         mine.file(paths, suffix).touch()
-    assert report._part(mine, paths)["caption"] == ""
+    assert report._part(mine, config, paths)["caption"] == ""
     assert r"\caption{}" in document(config, paths, [mine])
 
 
