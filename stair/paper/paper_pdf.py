@@ -88,7 +88,7 @@ def _made(paths: RunPaths) -> list[str]:
     facts = read_mapping(paths.provenance)
     return [
         f"Last output: {facts['sealed']['last']} (UTC).",
-        *([f"Commit: {facts['commit']}."] if facts["commit"] else []),
+        *([f"Commit: {facts['commit']}."] if facts.get("commit") else []),
     ]
 
 

@@ -34,7 +34,7 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "devices": [f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()],
         "versions": [f"{name} {version}" for name, version in versions.items()],
         "sealed": _span(facts["sealed"]),
-        "commit": facts["commit"],
+        "commit": facts.get("commit"),
         "jobs": f"{duration(seconds)}; attempts that were cut short are not counted",
         "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         "rules": costs,
