@@ -21,18 +21,11 @@ def test_the_papers_sizes() -> None:
     assert (replay.depth, replay.batch_problems) == (3, 16)
     assert replay.history_coverage == CrossedSizes(current_problems=64, histories=128)
     assert replay.problem_coverage == CrossedSizes(current_problems=128, histories=32)
-    assert [tuple(group.history_coverage.model_dump().values()) for group in replay.groups] == [(33, 81), (32, 83)]
+    assert [tuple(group.history_coverage.model_dump().values()) for group in replay.groups] == [(33,), (32,)]
     assert [tuple(group.problem_coverage.model_dump().values()) for group in replay.groups] == [
-        (25, 67, 17),
-        (23, 63, 17),
+        (25, 17),
+        (23, 17),
     ]
-
-
-@pytest.mark.parametrize(("run", "sessions"), [("tiny", 8), ("smoke", 1)])
-def test_the_embedded_runs_share_no_source_problem_between_sessions(run: str, sessions: int) -> None:
-    for group in replay_of(run).groups:
-        assert tuple(group.history_coverage.model_dump().values()) == (sessions, 3 * sessions)
-        assert tuple(group.problem_coverage.model_dump().values()) == (sessions, 3 * sessions, sessions)
 
 
 def test_a_run_without_a_replay_says_null() -> None:
@@ -66,8 +59,8 @@ def test_a_run_that_was_resolved_before_the_replay_existed_is_still_read() -> No
 
 
 GROUP = {
-    "history_coverage": {"sessions": 33, "source_problems": 81},
-    "problem_coverage": {"sessions": 25, "source_problems": 67, "blocks": 17},
+    "history_coverage": {"sessions": 33},
+    "problem_coverage": {"sessions": 25, "blocks": 17},
 }
 
 
@@ -84,24 +77,7 @@ def group(**changes: Any) -> dict[str, Any]:
         ({"history_coverage": {"histories": 32}}, "group 1: 33 sessions need at least 33 histories.*; there are 32"),
         ({"problem_coverage": {"histories": 24}}, "group 1: 25 sessions need at least 25 histories.*; there are 24"),
         (group(problem_coverage={"sessions": 34}), "group 1: problem_coverage has 34 sessions of 33"),
-        (group(problem_coverage={"source_problems": 82}), "group 1: problem_coverage has 82 source problems of 81"),
-        (
-            group(history_coverage={"source_problems": 100}),
-            "group 1: history_coverage: 33 sessions have 3 to 99 source problems, not 100",
-        ),
-        (
-            group(problem_coverage={"source_problems": 68}),
-            "group 1: 25 sessions in 17 blocks have at most 67 source problems, not 68",
-        ),
         (group(problem_coverage={"blocks": 26}), "group 1: 25 sessions are at most 25 blocks, not 26"),
-        (
-            group(problem_coverage={"source_problems": 50}),
-            "group 1: 17 blocks have at least 51 source problems, not 50",
-        ),
-        (
-            group(history_coverage={"source_problems": 92}),
-            "group 1: the 8 sessions of history_coverage alone add at most 24 source problems, not 25",
-        ),
         ({"groups": [GROUP]}, "'replay.groups.1' is missing"),
         ({"depth": 4}, "less than or equal to 3"),
     ],

@@ -10,10 +10,9 @@ from itertools import chain
 from stair.config.replay import Replay
 from stair.records.seeds import hash_order
 from stair.stages.replay.design.histories import History, source_blocks, spread
-from stair.stages.replay.design.source_sessions import choose_groups, choose_part
 
-_ATTEMPTS = 5
-"""Searches, each from other sessions, before the design is refused."""
+_DRAWS = 2000
+"""Draws before the design is refused. The paper's numbers of sessions and blocks need about 30."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,8 @@ def crossed_design(
 ) -> Design:
     """The design of a schedule, a function of names: the order in which sessions and samples come does not matter.
 
-    Sessions are chosen first, then their paths, then current problems: any of the schedule but their own group's sources.
+    The problems are split in two halves. A group's sessions have all their sources in one half; its current problems are of
+    the other. The first draw with the configured numbers of sessions, histories and blocks is the design.
 
     Args:
         sessions: each session's problems, in the order of turns.
@@ -124,101 +124,66 @@ def crossed_design(
         replay: all numbers of the design, and the seed of all choices and orders.
 
     Raises:
-        ValueError: the data cannot meet the numbers; the message has the needed and the present ones.
+        ValueError: the data has too few problems, or no draw has the numbers; the message has the needed and the present ones.
     """
     paths = {
         session: [History(session, sample, tuple(sessions[session][: replay.depth])) for sample in sorted(set(numbers))]
-        for session, numbers in sorted(samples.items())
+        for session, numbers in samples.items()
         if numbers
     }
-    everything = {problem for problems in sessions.values() for problem in problems}
-    _check_counts(paths, len(everything), replay)
-    histories = _choose_histories(paths, replay)
-    sources = [{problem for history in many for problem in history.sources} for many, _ in histories]
-    currents = choose_problems(everything, sources, replay.problem_coverage.current_problems, replay.seed, "problems")
-    inner = replay.history_coverage.current_problems
+    problems = {problem for each in sessions.values() for problem in each}
+    current = replay.problem_coverage.current_problems
+    if (there := len(problems) // 2) < current:
+        raise ValueError(f"the design needs {current} current problems in each half of the problems; there are {there}")
+    missed: ValueError | None = None
+    for attempt in range(_DRAWS):
+        try:
+            return _drawn(problems, paths, replay, attempt)
+        except _Missed as error:
+            missed = error
+    raise ValueError(f"none of {_DRAWS} draws has the design's numbers; in the last one, {missed}")
+
+
+class _Missed(ValueError):
+    """A draw without the design's numbers."""
+
+
+def _drawn(problems: Collection[str], paths: Mapping[str, Sequence[History]], replay: Replay, attempt: int) -> Design:
+    seed = replay.seed, attempt
+    order = hash_order(problems, *seed, "halves")
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    sessions = hash_order(paths, *seed, "sessions")
     first, second = (
-        Group(number, Coverage(chosen[:inner], many), Coverage(chosen, few), replay.batch_problems)
-        for number, ((many, few), chosen) in enumerate(zip(histories, currents, strict=True), start=1)
+        _group(
+            number, [each for each in sessions if pool.issuperset(paths[each][0].sources)], others, paths, replay, seed
+        )
+        for number, pool, others in ((1, {*halves[0]}, halves[1]), (2, {*halves[1]}, halves[0]))
     )
     return Design((first, second))
 
 
-def _check_counts(paths: Mapping[str, Sequence[History]], problems: int, replay: Replay) -> None:
-    """Counts that need no search."""
-    wanted = [group.history_coverage for group in replay.groups]
-    current = replay.problem_coverage.current_problems
-    sources = sum(one.source_problems for one in wanted)
-    for needed, there, what in (
-        (sum(one.sessions for one in wanted), len(paths), f"sessions with a path of {replay.depth} complete turns"),
-        (
-            2 * replay.history_coverage.histories,
-            sum(map(len, paths.values())),
-            f"histories (paths of {replay.depth} complete turns)",
-        ),
-        (sources, problems, "source problems, none of which both groups have"),
-        (2 * current, problems, "current problems, none of which both groups have"),
-        *(
-            (
-                one.source_problems + current,
-                problems,
-                f"problems, {one.source_problems} as sources of group {number} and {current} others as its current ones",
-            )
-            for number, one in enumerate(wanted, start=1)
-        ),
+def _group(
+    number: int,
+    sessions: Sequence[str],
+    problems: Sequence[str],
+    paths: Mapping[str, Sequence[History]],
+    replay: Replay,
+    seed: tuple[str | int, ...],
+) -> Group:
+    """A group of the first of these sessions and problems."""
+    wanted, wide, narrow = replay.groups[number - 1], replay.history_coverage, replay.problem_coverage
+    chosen = sessions[: wanted.history_coverage.sessions]
+    part = chosen[: wanted.problem_coverage.sessions]
+    many = spread(chain.from_iterable(paths[each] for each in chosen), wide.histories, *seed, "history coverage")
+    few = spread((each for each in many if each.session in part), narrow.histories, *seed, "problem coverage")
+    inner, outer = (tuple(problems[: coverage.current_problems]) for coverage in (wide, narrow))
+    group = Group(number, Coverage(inner, many), Coverage(outer, few), replay.batch_problems)
+    for what, there, needed in (
+        ("sessions with all sources in its half", len(chosen), wanted.history_coverage.sessions),
+        ("histories", len(many), wide.histories),
+        ("histories in the problem coverage", len(few), narrow.histories),
+        ("source blocks in the problem coverage", len(group.problem_coverage.blocks), wanted.problem_coverage.blocks),
     ):
-        if needed > there:
-            raise ValueError(f"the design needs {needed} {what}; there are {there}: {needed - there} too few")
-
-
-Chosen = tuple[tuple[History, ...], tuple[History, ...]]
-"""A group's histories: those of the history coverage, and those of the problem coverage among them."""
-
-
-def _choose_histories(paths: Mapping[str, Sequence[History]], replay: Replay) -> list[Chosen]:
-    """Each group's histories; another attempt starts from other sessions."""
-    for attempt in range(1, _ATTEMPTS + 1):
-        try:
-            groups = choose_groups(paths, replay, replay.seed, "groups", attempt)
-            return [
-                _choose_of_group(number, {session: paths[session] for session in sessions}, replay, attempt)
-                for number, sessions in enumerate(groups, start=1)
-            ]
-        except ValueError:
-            if attempt == _ATTEMPTS:
-                raise
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _choose_of_group(number: int, paths: Mapping[str, Sequence[History]], replay: Replay, attempt: int) -> Chosen:
-    seed = replay.seed, attempt
-    wide, narrow = replay.history_coverage.histories, replay.problem_coverage.histories
-    many = spread(chain.from_iterable(paths.values()), wide, *seed, "history coverage", number)
-    kept = {session: [history for history in many if history.session == session] for session in paths}
-    try:
-        part = choose_part(kept, replay.groups[number - 1].problem_coverage, narrow, *seed, "part", number)
-    except ValueError as error:
-        raise ValueError(f"group {number}: {error}") from None
-    few = spread(chain.from_iterable(kept[session] for session in part), narrow, *seed, "problem coverage", number)
-    return many, few
-
-
-def choose_problems(
-    problems: Collection[str], sources: Sequence[Collection[str]], count: int, *seed: str | int
-) -> list[tuple[str, ...]]:
-    """`count` current problems for each of two groups, in an order by hash; none in both, none a source of its own group.
-
-    Problems that are nobody's source are used up before the other group's sources, and shared equally where these suffice.
-    `sources` are each group's source problems, which are disjoint. `seed` names the choice and the order.
-    """
-    first, second = (set(pool) for pool in sources)
-    free = hash_order({*problems} - first - second, *seed, "free")[: 2 * count]
-    # A group takes at least as many free problems as the other's sources leave it short of.
-    least, most = max(0, count - len(second), len(free) - count), min(count, len(free) - max(0, count - len(first)))
-    assert least <= most, "the caller counts the problems first"
-    share = min(max(len(free) // 2, least), most)
-    chosen = []
-    for number, (own, others) in enumerate(((free[:share], second), (free[share:], first)), start=1):
-        more = hash_order(others, *seed, "sources", number)[: count - len(own)]
-        chosen.append(tuple(hash_order([*own, *more], *seed, "order", number)))
-    return chosen
+        if there != needed:
+            raise _Missed(f"group {number} has {there} {what}, and {needed} are needed")
+    return group
