@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run
-from stair.cli.options import RunOption
+from stair.cli.options import TINY, RunOption
 
 commands = typer.Typer()
 
@@ -58,7 +58,7 @@ def doctor(
 
 @commands.command()
 def status(
-    run: RunOption,
+    run: RunOption = TINY,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
     """Show the outputs of each stage, the jobs that run, those that were stopped, and failures with the end of their log.

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from stair.cli.context import set_threads
-from stair.cli.options import RunOption
+from stair.cli.options import TINY, RunOption
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
@@ -123,7 +123,7 @@ _HELP = {
 
 def _by_hand(rule: str) -> Callable[..., None]:
     row = JOBS[rule]
-    options: dict[str, tuple[Any, Any]] = {"run": (RunOption, Parameter.empty)}
+    options: dict[str, tuple[Any, Any]] = {"run": (RunOption, TINY)}
     options |= {name: (Annotated[str, typer.Option(help=_HELP[name])], Parameter.empty) for name in row.names}
     if row.is_shard:
         options["shard"] = Annotated[int, typer.Option(min=0, help="This shard's number, from 0.")], 0
@@ -145,7 +145,11 @@ def _by_hand(rule: str) -> Callable[..., None]:
                 imported(row.after)(config, paths, **names)  # a kill may have left checkpoints
                 print(f"{folder} is already trained; to train it again, delete this folder first")
                 return
-        run_job(config, paths, rule, given, *files_of(config, paths, rule, names), threads)
+        inputs, outputs = files_of(config, paths, rule, names)
+        if rule not in _SHOWN or not _up_to_date(config, paths, outputs):
+            run_job(config, paths, rule, given, inputs, outputs, threads)
+        if rule in _SHOWN and outputs[0].is_file():
+            imported(_SHOWN[rule])(config, paths)
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
@@ -155,6 +159,21 @@ def _by_hand(rule: str) -> Callable[..., None]:
     )
     command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
     return command
+
+
+_SHOWN = {"claims": "stair.paper.claims.stage:show", "comparison": "stair.paper.comparison.stage:show"}
+"""Rules whose commands also print what the run has: they write nothing that is up to date."""
+
+
+def _up_to_date(config: Config, paths: RunPaths, outputs: Sequence[Path]) -> bool:
+    from stair.pipeline.verify import Receipts, faults
+    from stair.records.manifest import name_in_run
+
+    receipts = Receipts(paths.folder)
+    names = {name_in_run(file, paths.folder) for file in outputs}
+    return names <= receipts.made.keys() and not any(
+        fault.file in names for fault in faults(config, receipts, measured=False)
+    )
 
 
 def _docstring(function: str) -> str:

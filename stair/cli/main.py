@@ -5,20 +5,44 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from textwrap import wrap
 
 import typer
+from click import Context, HelpFormatter
+from typer.core import TyperGroup
 
 from stair.cli import inspection, job, results, start, upkeep
 from stair.cli.environment import print_every_sign
+from stair.pipeline.jobs import JOBS
+
+_FOR_PEOPLE = ("check", "comparison", "claims", "report")
+"""Jobs that people run by hand to see something."""
+
+
+class Commands(TyperGroup):
+    """Commands for people with a whole sentence each; then the names of those that run one job by hand."""
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        jobs = [name for name in names if name.replace("-", "_") in JOBS and name not in _FOR_PEOPLE]
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(limit=1_000)) for name in names if name not in jobs]
+            )
+        with formatter.section("Jobs of the workflow, one by hand (stair NAME --help)"):
+            for line in wrap(", ".join(jobs), formatter.width - 4, break_on_hyphens=False):
+                formatter.write(f"  {line}\n")
+
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help=(
-        "Reproduce the STAIR paper. Start with: stair reproduce. From `backbone` on, each command runs one job of the workflow "
-        "by hand: it reads its run's resolved configuration (RESULTS/RUN/config.resolved.yaml) alone."
+        "Reproduce the STAIR paper. Start with: stair reproduce. --run takes a run's name, folder or overlay; without it, "
+        "commands are about the tiny run."
     ),
 )
 for group in (start, inspection, results, upkeep, job):

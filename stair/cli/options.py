@@ -21,7 +21,9 @@ RunOption = Annotated[
     ),
 ]
 """Of a command that reads a run. The command gets the run's folder."""
+TINY = Path("tiny")
+"""The run of a command without --run."""
 RunNameOption = Annotated[str, typer.Option("--run", help="A run of workflow/runs, an overlay, or a run's folder.")]
 SettingsOption = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE as for snakemake --config; repeatable.")
+    list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. evaluation.samples=8; repeatable.")
 ]

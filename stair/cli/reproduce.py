@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,18 +30,20 @@ from stair.records.interruption import end_with_parent
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs with YAML values, as `snakemake --config` takes them."""
+    """KEY=VALUE pairs with YAML values; a key inside a section has dots (evaluation.samples)."""
     parsed: dict[str, Any] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
-        if not equals or not key.isidentifier():
-            raise ConfigError(
-                f"--set takes KEY=VALUE with a top-level key, such as --set 'evaluation={{samples: 8}}', not '{setting}'"
-            )
+        names = key.split(".")
+        if not equals or not all(re.fullmatch(r"[\w-]+", name) for name in names):
+            raise ConfigError(f"--set takes KEY=VALUE, such as --set evaluation.samples=8, not '{setting}'")
         if key == "run":
             raise ConfigError(f"--set cannot choose the run; name it with --run {value}")
         try:
-            _update(parsed, {key: yaml.safe_load(value)})
+            changed = yaml.safe_load(value)
+            for name in reversed(names):
+                changed = {name: changed}
+            _update(parsed, changed)
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {key}: '{value}' is not YAML ({' '.join(str(error).split())})") from None
     return parsed
@@ -188,8 +192,12 @@ def _show(config: Config, paths: RunPaths) -> None:
     console.print()
     console.print(terminal(build_table(config, paths, main).layout, console.width))
     if paths.claims().is_file():
+        claims = layout(paths.claims(), config)
+        if not claims.rows:  # a model of the user's own: its gain is the result
+            claims = build_table(config, paths, "comparisons").layout
+        notes = tuple(note for note in claims.notes if note != config.note)  # the main table has it
         console.print()
-        console.print(terminal(layout(paths.claims(), config), console.width))
+        console.print(terminal(replace(claims, notes=notes), console.width))
         written += f", {paths.claims()}, {paths.comparison('.md')}"
     console.print(f"\nMade: {written}; everything is in {paths.folder}")
     console.print(f"The whole run on one page: {paths.report}")

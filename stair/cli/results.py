@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run
-from stair.cli.options import RunOption
+from stair.cli.options import TINY, RunOption
 
 commands = typer.Typer()
 
@@ -47,7 +47,7 @@ def tables(
 
 
 @commands.command()
-def paper(run: RunOption) -> None:
+def paper(run: RunOption = TINY) -> None:
     """Set the paper's tables and figures of a run in one PDF. Writes paper.pdf; needs pdfLaTeX.
 
     Reads tables/*.tex and figures/*.pdf.
@@ -60,7 +60,9 @@ def paper(run: RunOption) -> None:
 
 
 @commands.command()
-def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary") -> None:
+def show(
+    run: RunOption = TINY, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary"
+) -> None:
     """Print a table of a finished run in the terminal."""
     from rich.console import Console
 
@@ -73,7 +75,7 @@ def show(run: RunOption, name: Annotated[str, typer.Option(help="The table's nam
 
 @commands.command()
 def export(
-    run: RunOption,
+    run: RunOption = TINY,
     out: Annotated[
         Path | None,
         typer.Option(

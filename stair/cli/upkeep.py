@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run
-from stair.cli.options import JobRunOption, RunOption
+from stair.cli.options import TINY, JobRunOption, RunOption
 
 commands = typer.Typer()
 
 
 @commands.command()
 def verify(
-    run: RunOption,
+    run: RunOption = TINY,
     json_: Annotated[
         bool, typer.Option("--json", help="For programs: one JSON object for each fault, one a line.")
     ] = False,
@@ -111,7 +111,7 @@ def fetch(
 
 @commands.command()
 def compare_backbones(
-    run: RunOption,
+    run: RunOption = TINY,
     write: Annotated[
         bool, typer.Option("--write", help="Replace the backbones that come with the project by the run's.")
     ] = False,

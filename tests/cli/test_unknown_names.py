@@ -233,14 +233,13 @@ def test_a_folder_of_other_parquet_files_is_refused_with_the_remedy(
     assert f"{file} lacks the columns benchmark, " in line and "`stair reproduce --target scores` writes" in line
 
 
-def test_a_setting_within_a_section_is_shown_as_it_must_be_given(
+def test_a_setting_within_a_section_has_dots_or_is_yaml(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = refused(monkeypatch, capsys, "config", "--set", "evaluation.samples=8")
-    assert line.endswith("such as --set 'evaluation={samples: 8}', not 'evaluation.samples=8'")
-    monkeypatch.setattr(
-        sys, "argv", ["stair", "config", "--set", "evaluation={samples: 8}", "--key", "evaluation.samples"]
-    )
-    with pytest.raises(SystemExit, match="0"):
-        main()
-    assert capsys.readouterr().out == "8\n"
+    line = refused(monkeypatch, capsys, "config", "--set", "evaluation..samples=8")
+    assert line.endswith("such as --set evaluation.samples=8, not 'evaluation..samples=8'")
+    for setting in ("evaluation.samples=8", "evaluation={samples: 8}"):
+        monkeypatch.setattr(sys, "argv", ["stair", "config", "--set", setting, "--key", "evaluation.samples"])
+        with pytest.raises(SystemExit, match="0"):
+            main()
+        assert capsys.readouterr().out == "8\n"

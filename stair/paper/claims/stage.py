@@ -21,6 +21,7 @@ from stair.paper.layout import DASH, Layout, markdown, signed
 from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.tables.table import Column, Table
 from stair.paper.tables.table import Line as TableLine
+from stair.paper.terminal import terminal
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table
 from stair.statistics.effects import Effect
@@ -106,6 +107,14 @@ def run(config: Config, paths: RunPaths) -> None:
     print(f"{where}: " + ", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
 
 
+def show(config: Config, paths: RunPaths) -> None:
+    """Prints the short table."""
+    from rich.console import Console
+
+    console = Console()
+    console.print(terminal(layout(paths.claims(), config), console.width), soft_wrap=True)
+
+
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:
     """Every claim on a run, from the files of its tables, figures and scored rows."""
     return of_files(config, reported_values(config, paths), *scored_files(config, paths))
@@ -120,21 +129,27 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
 
 def layout(path: Path, config: Config) -> Layout:
     """The short table of a claims.csv: verdicts, effects, and the problems that would decide."""
+    every = read_claim_lines(path)
+    tested = [line for line in every if line["verdict"] != Verdict.NOT_RUN]
+    # What fails first.
+    tested.sort(key=lambda line: line["verdict"] != Verdict.FAILS)
     lines = []
-    for line in read_claim_lines(path):
+    for line in tested:
         verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
         if line["times_to_decide"]:
             decides = f"×{float(line['times_to_decide']):.2g}"
         parts = f"{line['parts_as_stated']}/{line['parts']}"
         lines.append(TableLine((line["claim"], line["title"], verdict, shown_effect(line), parts, decides)))
-    titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Decides")
+    titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Needs")
     columns = [Column(title, align=align) for title, align in zip(titles, "lllrrr", strict=True)]
     caption = (
-        "The paper's claims on this run. Effect: the mean over a claim's parts, and how many have the stated sign. Decides: "
-        "problems that would show it, or times as many histories or problems (×)."
+        "The paper's claims on this run. Effect: the mean over a claim's parts; Parts: how many have the stated sign. "
+        "Needs: the problems that decide it, or (×) how many times this run's histories or problems."
     )
-    notes = tuple(filter(None, (structure_note(config), config.note)))
+    rest = len(every) - len(tested)
+    missing = f"{rest} of {len(every)} claims were not run: claims.csv has the reasons." if rest else ""
+    notes = tuple(filter(None, (missing, structure_note(config), config.note)))
     return Table.of(Exhibit("table", "claims", ""), caption, columns, [("", lines)], (), notes).layout
 
 

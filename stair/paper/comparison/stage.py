@@ -53,6 +53,11 @@ def write(compared: list[Compared], config: Config, path: Path) -> None:
     write_text(path.with_suffix(".md"), summary(compared, structure_note(config), config.note))
 
 
+def show(config: Config, paths: RunPaths) -> None:
+    """Prints the summary."""
+    print(paths.comparison(".md").read_text(encoding="utf-8"))
+
+
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
 _WORST, _REASONS = 10, 8
 
