@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from stair.config.evaluation import Condition, MissingResponses, expanded
+from stair.config.evaluation import Condition, expanded
 from stair.config.field_types import Key, Keys, Shards, Strict, Text, labels_differ
 
 T1 = "t1"
@@ -22,7 +22,6 @@ class Controls(Strict):
     seed: Text = "shared-t1"
     shards: Shards = 1
     conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)]
-    missing: MissingResponses = ()
 
     @field_validator("conditions", mode="before")
     @classmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Key, Keys, Natural, Positive, Shards, Strict, Text, once
-from stair.core import TURNS, ConditionName, ReadVariant
+from stair.config.field_types import Key, Keys, Positive, Shards, Strict, Text
+from stair.core import ConditionName, ReadVariant
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -115,25 +115,6 @@ class Overview(Strict):
     models: Keys = Field(min_length=1)
 
 
-class MissingResponse(Strict):
-    """A response of continuous evaluation that no attempt could generate."""
-
-    model: Key
-    benchmark: Key
-    condition: Key
-    session: Text
-    sample: Natural
-    turn: int = Field(ge=1, le=TURNS)
-    reason: Text
-
-
-def _named_once(gaps: tuple[MissingResponse, ...]) -> tuple[MissingResponse, ...]:
-    return once(gaps, lambda gap: f"{gap.session}, sample {gap.sample} of {gap.model}/{gap.benchmark}/{gap.condition}")
-
-
-MissingResponses = Annotated[tuple[MissingResponse, ...], Field(strict=False), AfterValidator(_named_once)]
-
-
 class Evaluation(Strict):
     """Continuous evaluation."""
 
@@ -143,4 +124,3 @@ class Evaluation(Strict):
     engine_changes: dict[Key, dict[Key, EngineName]] = Field(default_factory=dict)
     allow_mixed_engines: bool = False
     shards: Shards
-    missing: MissingResponses = ()

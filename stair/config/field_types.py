@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 
-def once(items: tuple[Any, ...], of: Callable[[Any], Hashable] = lambda item: item) -> tuple[Any, ...]:
-    """The items, if no two have one name; raises ValueError otherwise."""
-    names = [of(item) for item in items]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise ValueError(f"lists {name!r} twice; keep one")
+def once(items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The items, if they differ; raises ValueError otherwise."""
+    for number, item in enumerate(items):
+        if item in items[:number]:
+            raise ValueError(f"lists {item!r} twice; keep one")
     return items
 
 

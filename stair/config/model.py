@@ -12,7 +12,7 @@ from pydantic import field_validator, model_validator
 
 from stair.config.controls import Controls
 from stair.config.datasets import GENERATED
-from stair.config.evaluation import Condition, MissingResponse, expanded
+from stair.config.evaluation import Condition, expanded
 from stair.config.names import check_names
 from stair.config.replay import Replay
 from stair.config.run_sections import RunSections
@@ -38,7 +38,6 @@ class Config(RunSections):
                     f"conditions.{key}.turns is 1 or 4 here; conditions of two turns belong to controls.conditions"
                 )
             _check_condition(self, key, condition)
-        _check_missing(self, "evaluation")
         if self.controls is not None:
             _check_controls(self, self.controls)
         if self.replay is not None:
@@ -131,25 +130,6 @@ def _check_action(run: RunSections, where: str, condition: Condition, name: str,
             raise ValueError(f"{where} needs the controller '{name}' of {model}, which is not trained")
 
 
-def _check_missing(run: RunSections, section: str) -> None:
-    for number, gap in enumerate(run.evaluation.missing):
-        _check_gap(run, f"{section}.missing.{number}", gap, run.conditions[gap.condition])
-
-
-def _check_gap(run: RunSections, where: str, gap: MissingResponse, condition: Condition) -> None:
-    if (gap.model, gap.benchmark) not in run.evaluated(gap.condition):
-        raise ValueError(f"{where}: '{gap.condition}' is not run for {gap.model} on {gap.benchmark}")
-    if gap.sample >= run.evaluation.samples or gap.turn > condition.turns:
-        raise ValueError(
-            f"{where}: '{gap.condition}' has the samples 0 to {run.evaluation.samples - 1} and {condition.turns} turns, "
-            f"not sample {gap.sample}, turn {gap.turn}"
-        )
-    if gap.turn == 1 and condition.first_turn is not None:
-        raise ValueError(
-            f"{where}: '{gap.condition}' reuses the first turns of '{condition.first_turn}'; name the response there"
-        )
-
-
 def _check_controls(run: RunSections, controls: Controls) -> None:
     if controls.seed == run.evaluation.seed:
         raise ValueError(
@@ -162,7 +142,6 @@ def _check_controls(run: RunSections, controls: Controls) -> None:
             _check_condition(study, key, condition)
         except ValueError as error:
             raise ValueError(f"controls.{error}") from None
-    _check_missing(study, "controls")
 
 
 def _check_histories(run: RunSections, section: str, study: Replay | Runtime) -> None:

@@ -111,11 +111,6 @@ def selected(values: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict
     for where, item, naming in _naming_items(values):
         if where != "overview" or _needed(item, naming, gone) is None:  # else its models are the run's to choose
             item.update({key: _rest(item[key], kinds, gone) for key, kinds in naming.items() if key in item})
-        if isinstance(missing := item.get("missing"), list):
-            own = _naming(where)
-            item["missing"] = [
-                entry for entry in missing if not (isinstance(entry, dict) and _needed(entry, own, gone))
-            ]
     for kind in Select.model_fields:
         for key in gone[kind] & entries_of(values, kind).keys():
             del (values["controls"]["conditions"] if kind == "controls" else values[kind])[key]
@@ -128,10 +123,6 @@ def _naming_items(values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, An
         if isinstance(item := values.get(section), dict):
             synthetic = section == "runtime" and item.get("synthetic") is not None  # no saved turns, no controller
             yield section, item, {"models": ("models",)} if synthetic else _NAMING
-            missing = item.get("missing")
-            for number, entry in enumerate(missing if isinstance(missing, list) else ()):
-                if isinstance(entry, dict):
-                    yield f"{section}.missing.{number}", entry, _naming(section)
     for kind in Select.model_fields:
         place = "controls.conditions" if kind == "controls" else kind
         for key, item in entries_of(values, kind).items():

@@ -41,6 +41,7 @@ class RunSections(Strict):
     hub: Hub = Field(default_factory=Hub)
     reuse: Texts = ()
     expensive: bool = True
+    accept_missing: bool = False
     note: str | None = None
     select: Select = Field(default_factory=Select, exclude=True)
     models: Annotated[dict[Key, Model], AfterValidator(labels_differ)] = Field(min_length=1)
@@ -66,8 +67,8 @@ class RunSections(Strict):
     def shared_t1(self) -> Self:
         """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
 
-        `conditions` and the evaluation's `seed`, `shards` and `missing` are the study's, so code that works on a run's
-        conditions works on the study's.
+        `conditions` and the evaluation's `seed` and `shards` are the study's, so code that works on a run's conditions works on
+        the study's.
         """
         controls = self.controls
         if controls is None:
@@ -83,7 +84,7 @@ class RunSections(Strict):
             )
             for key, item in controls.conditions.items()
         }
-        own = {"seed": controls.seed, "shards": controls.shards, "missing": controls.missing}
+        own = {"seed": controls.seed, "shards": controls.shards}
         return self.model_copy(update={"conditions": conditions, "evaluation": self.evaluation.model_copy(update=own)})
 
     @property
@@ -91,24 +92,6 @@ class RunSections(Strict):
         """Whether the run has no stage but the runtime study with random weights."""
         synthetic = self.runtime is not None and self.runtime.synthetic is not None
         return synthetic and not self.conditions and not self.controllers and self.controls is None
-
-    def missing_from(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], tuple[int, str]]:
-        """The entries of `evaluation.missing` for one condition: (turn, reason) by (session, sample)."""
-        return {
-            (gap.session, gap.sample): (gap.turn, gap.reason)
-            for gap in self.evaluation.missing
-            if (gap.model, gap.benchmark, gap.condition) == (model, benchmark, condition)
-        }
-
-    def cut_trajectories(self, model: str, benchmark: str, condition: str) -> dict[tuple[str, int], int]:
-        """The first turn that may be missing in a condition, by (session, sample).
-
-        A missing T1 that the condition reuses takes all turns.
-        """
-        source = self.conditions[condition].first_turn
-        own = {place: turn for place, (turn, _) in self.missing_from(model, benchmark, condition).items()}
-        reused = dict.fromkeys(self.missing_from(model, benchmark, source), 1) if source is not None else {}
-        return own | reused
 
     def engine_for(self, model: str, benchmark: str) -> EngineName:
         """The engine of all conditions of a model on a benchmark."""

@@ -54,7 +54,7 @@ def conditions(config: Config, *keys: str) -> Settings:
     return every("conditions", config.conditions, *keys)
 
 
-_FROM_CONTROLS = ("conditions.", "evaluation.seed", "evaluation.missing")
+_FROM_CONTROLS = ("conditions.", "evaluation.seed")
 """Beginnings of places that the study's view of a configuration has from `controls`."""
 
 

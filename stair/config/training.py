@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Count, Key, Keys, Layers, Natural, Positive, Shards, Strict, Text, Texts, once
-
-
-class MissingRollout(Strict):
-    """A training response that no attempt could generate."""
-
-    model: Key
-    record: Text
-    sample: int = Field(ge=0, le=3)
-    reason: Text
-
-
-def _named_once(gaps: tuple[MissingRollout, ...]) -> tuple[MissingRollout, ...]:
-    return once(gaps, lambda gap: f"{gap.record}, sample {gap.sample} of {gap.model}")
+from stair.config.field_types import Count, Keys, Layers, Natural, Positive, Shards, Strict, Text, Texts
 
 
 class Rollouts(Strict):
@@ -30,7 +17,6 @@ class Rollouts(Strict):
     engine: EngineName = "transformers"
     shards: Shards
     seed: Text = "rollouts"
-    missing: Annotated[tuple[MissingRollout, ...], Field(strict=False), AfterValidator(_named_once)] = ()
 
 
 class Sessions(Strict):

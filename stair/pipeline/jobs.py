@@ -73,8 +73,8 @@ def imported(name: str) -> Callable[..., Any]:
     return found
 
 
-PLACES = {"results", "hub", "reuse", "transformers", "sglang"}
-"""Sections of the configuration that set places and speed and change no shown number."""
+PLACES = {"results", "hub", "reuse", "accept_missing", "transformers", "sglang"}
+"""Keys of the configuration that set places and speed, and what is accepted: they change no shown number by themselves."""
 
 
 def shown(config: Config, **_: str) -> Settings:

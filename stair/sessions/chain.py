@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stair.engines.base import Completion, Engine, Reconstruction, Request
 
@@ -11,40 +11,25 @@ if TYPE_CHECKING:
     from stair.method import Segment
 
 
-class Missing(NamedTuple):
-    """A response that the configuration names as missing: every attempt failed (appendix C.3)."""
-
-    turn: int
-    reason: str
-    reused: bool = False
-    """Whether it is a response of another condition, which reports it as missing."""
-
-
 class Chain(Protocol):
     """One running conversation. `next`, `append_record` and rows need no model, so a finished chain is sealed without one."""
 
     rows: list[dict[str, Any]]
     """The finished turns as rows of the stage's table."""
-    missing: Missing | None
-    """The response that the configuration names as missing; ignored if the log has it."""
+    missing: str | None
+    """Why the next response and all later ones are missing; None if they are not."""
 
     @property
-    def name(self) -> str: ...
-
-    def entry(self) -> dict[str, Any]:
-        """The keys of the next response in the configuration's list of missing ones."""
-        ...
-
-    def gives_up(self) -> bool:
-        """Whether the next response is the one that the configuration names as missing."""
+    def name(self) -> str:
+        """The next response, for people."""
         ...
 
     def generates(self) -> int:
-        """The number of responses that the chain generates in all. A missing response takes all later turns."""
+        """The number of responses that the chain generates in all."""
         ...
 
     def gaps(self) -> list[dict[str, Any]]:
-        """The responses that the chain lacks, each with its reason: the missing one and all later turns."""
+        """The missing responses, each with its reason."""
         ...
 
     def next(self) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from hashlib import sha256
+from typing import Any
 
 from stair.config.evaluation import Condition
 from stair.core import EngineIdentity
@@ -20,7 +21,16 @@ Schedule = Mapping[str, Sequence[str]]
 
 
 Cut = Mapping[tuple[str, int], int]
-"""The first turn that may be missing, by (session, sample)."""
+"""The first missing turn of trajectories that are cut off, by (session, sample)."""
+
+
+def cut_trajectories(gaps: Iterable[Mapping[str, Any]]) -> Cut:
+    """The trajectories that missing responses cut off; `gaps` are a manifest's."""
+    cut: dict[tuple[str, int], int] = {}
+    for gap in gaps:
+        place = gap["session_id"], gap["sample"]
+        cut[place] = min(gap["turn"], cut.get(place, gap["turn"]))
+    return cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +91,8 @@ def condition_checks(
 ) -> list[Check]:
     """The invariants of the rows of one condition.
 
-    `reads`: whether its controller reads a bank. `acts`: whether it acts during prefill (None: as `reads`). `cut`: the missing
-    responses of `evaluation.missing`.
+    `reads`: whether its controller reads a bank. `acts`: whether it acts during prefill (None: as `reads`). `cut`: the
+    trajectories that missing responses cut off.
     """
     acts = reads if acts is None else acts
     lacking = len(schedule) * settings.turns * samples - len(rows)
@@ -91,7 +101,7 @@ def condition_checks(
         scope,
         len(rows),
         _grid(rows, settings, schedule, samples, cut or {}),
-        f"{lacking} missing, as evaluation.missing says" if lacking else "",
+        f"{lacking} missing, as the manifest says" if lacking else "",
     )
     named: dict[str, Callable[[], Iterator[str]]] = {
         "problems follow the schedule": lambda: _follows(rows, schedule),

@@ -12,7 +12,7 @@ from stair.engines.base import Completion, Engine, Reconstruction, Request
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.chain import Chain
-from stair.sessions.failures import Failed, Failures
+from stair.sessions.failures import NOTHING, Accepted, Failed, Failures
 
 
 def run_chains(
@@ -22,6 +22,7 @@ def run_chains(
     writer: WorkLogWriter,
     progress: Progress,
     failures: Failures,
+    accepted: Accepted = NOTHING,
 ) -> None:
     """Runs every chain to its end, or to a response that cannot be generated.
 
@@ -34,12 +35,13 @@ def run_chains(
         writer: this attempt's log.
         progress: counts the responses that are generated here.
         failures: receives the responses that cannot be generated; their chains stop.
+        accepted: reasons of responses that are not tried again.
 
     Raises:
         ResponsesFailed: too many responses in a row could not be generated, or the engine failed with several running.
     However the call ends, finished responses are kept, running ones are not.
     """
-    running = _Running(engine, log, writer, failures)
+    running = _Running(engine, log, writer, failures, accepted)
     engine.watch, engine.failed = _Watch(progress), running.fail
     try:
         for completion in engine.run(running.first_requests(chains)):
@@ -63,8 +65,11 @@ def run_chains(
 class _Running:
     """The running chains. A chain waits for one response at a time; several may wait for the same one."""
 
-    def __init__(self, engine: Engine, log: WorkLog, writer: WorkLogWriter, failures: Failures) -> None:
-        self._engine, self._log, self._writer, self._failures = engine, log, writer, failures
+    def __init__(
+        self, engine: Engine, log: WorkLog, writer: WorkLogWriter, failures: Failures, accepted: Accepted
+    ) -> None:
+        self._engine, self._log, self._writer = engine, log, writer
+        self._failures, self._accepted = failures, accepted
         self._waiting: dict[str, list[Chain]] = {}
         """Chains by the key of the response that they wait for. The first one has requested it."""
 
@@ -102,10 +107,11 @@ class _Running:
     def fail(self, key: str, reason: str) -> None:
         """Records that a running response cannot be generated."""
         for chain in self._waiting.pop(key):
-            self._failures.add(Failed.of(chain, reason))
+            self._failures.add(Failed.of(chain, key, reason))
 
-    def under_way(self) -> list[Chain]:
-        return [chains[0] for chains in self._waiting.values()]
+    def under_way(self) -> list[tuple[Chain, str]]:
+        """The running responses: a chain that waits for each, and its key."""
+        return [(chains[0], key) for key, chains in self._waiting.items()]
 
     def _advance_one(self, chain: Chain) -> Request | Reconstruction | None:
         """Advances a chain as far as the log allows.
@@ -117,7 +123,7 @@ class _Running:
         while (key := chain.next()) is not None:
             if (record := self._log.get(key)) is not None:
                 chain.append_record(record)
-            elif chain.gives_up():
+            elif key in self._accepted:
                 return None
             elif key in self._waiting:
                 self._waiting[key].append(chain)
@@ -138,7 +144,8 @@ class _Running:
         except MemoryError as error:
             if len(incomplete) > 1:
                 return [chain for each in incomplete for chain in self._reconstruct([each])]
-            self._failures.add(Failed.of(incomplete[0][0], str(error)))
+            chain, reconstruction = incomplete[0]
+            self._failures.add(Failed.of(chain, reconstruction.key, str(error)))
             return []
         for (chain, _), segment in zip(incomplete, segments, strict=True):
             chain.restore(segment)
@@ -171,29 +178,24 @@ class Finished(NamedTuple):
     responses: int
     """Logged responses."""
     unfinished: int
-    """Chains that have not ended; a chain that gives up has ended."""
+    """Chains that have not ended; a chain with a missing response has ended."""
     total: int
     """Responses that the chains generate in all."""
-    first: dict[str, Any] | None
-    """The keys of the first response that the log lacks (`Chain.entry`)."""
 
 
-def finished(chains: Iterable[Chain], log: WorkLog) -> Finished:
+def finished(chains: Iterable[Chain], log: WorkLog, accepted: Accepted = NOTHING) -> Finished:
     """Advances chains as far as the log allows, without an engine, one chain at a time."""
     responses = unfinished = total = 0
-    first: dict[str, Any] | None = None
     for chain in chains:
-        logged, ended = walk(chain, log)
+        logged, ended = walk(chain, log, accepted)
         responses += logged
         unfinished += not ended
         total += chain.generates()
-        if first is None and not ended:
-            first = chain.entry()
-    return Finished(responses, unfinished, total, first)
+    return Finished(responses, unfinished, total)
 
 
-def walk(chain: Chain, log: WorkLog) -> tuple[int, bool]:
-    """Advances one chain as far as the log allows.
+def walk(chain: Chain, log: WorkLog, accepted: Accepted = NOTHING) -> tuple[int, bool]:
+    """Advances one chain as far as the log allows. At a response that is accepted as missing it has ended.
 
     Returns:
         The number of logged responses, and whether the chain has ended.
@@ -201,7 +203,8 @@ def walk(chain: Chain, log: WorkLog) -> tuple[int, bool]:
     logged = 0
     while (key := chain.next()) is not None:
         if (record := log.get(key)) is None:
-            return logged, chain.gives_up()
+            chain.missing = accepted.get(key)
+            return logged, chain.missing is not None
         chain.append_record(record)
         logged += 1
     return logged, True

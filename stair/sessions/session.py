@@ -13,7 +13,6 @@ from stair.engines.base import Capture, Completion, Engine, Reconstruction, Requ
 from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.seeds import seed_of
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Missing
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import control_span
 
@@ -103,7 +102,7 @@ class SessionChain:
         sample: the trajectory.
         problems: the problem of every turn.
         first_row: Vanilla's row of the first problem and this sample, if the condition reuses T1.
-        missing: the response that the configuration names as missing; it can be the reused T1.
+        missing: why the reused T1, and so the whole trajectory, is missing.
     """
 
     protocol: SessionProtocol
@@ -111,7 +110,7 @@ class SessionChain:
     sample: int
     problems: Sequence[Problem]
     first_row: Mapping[str, Any] | None = None
-    missing: Missing | None = None
+    missing: str | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     _turns: list[_Turn] = field(default_factory=list)
     _prompt: tuple[int, ...] | None = None
@@ -121,9 +120,8 @@ class SessionChain:
     def next(self) -> str | None:
         if not self._turns and self.first_row is not None:
             self._reuse_first()
-        if self.gives_up() and self.missing is not None and self.missing.reused:
-            return None
-        return None if len(self._turns) == self.protocol.turns else self._response_key()
+        ended = len(self._turns) == self.protocol.turns or self.missing is not None
+        return None if ended else self._response_key()
 
     def _captures(self, turn: int) -> bool:
         """Whether a turn's states enter the bank: it has a successor that reads."""
@@ -133,41 +131,24 @@ class SessionChain:
 
     @property
     def name(self) -> str:
-        return f"session {self.session_id}, sample {self.sample}"
-
-    def entry(self) -> dict[str, Any]:
-        return dict(
-            model=self.protocol.model,
-            benchmark=self.protocol.benchmark,
-            condition=self.protocol.condition,
-            session=self.session_id,
-            sample=self.sample,
-            turn=len(self._turns) + 1,
-        )
-
-    def gives_up(self) -> bool:
-        return self.missing is not None and self.missing.turn == len(self._turns) + 1
+        return f"session {self.session_id}, sample {self.sample}, turn {len(self._turns) + 1}"
 
     def generates(self) -> int:
-        ahead = self.missing is not None and self.missing.turn > len(self._turns)
-        turns = self.missing.turn - 1 if self.missing is not None and ahead else self.protocol.turns
-        return turns if self.first_row is None else turns - 1
+        return self.protocol.turns if self.first_row is None else self.protocol.turns - 1
 
     def gaps(self) -> list[dict[str, Any]]:
-        if self.missing is None or not self.gives_up():
+        if self.missing is None:
             return []
-        cause = self.missing.turn
+        first = len(self._turns) + 1
         return [
             dict(
                 session_id=self.session_id,
                 sample=self.sample,
                 turn=turn,
                 problem_id=self.problems[turn - 1].problem_id,
-                reason=self.missing.reason
-                if turn == cause
-                else f"T{cause} of its trajectory is missing: {self.missing.reason}",
+                reason=self.missing if turn == first else f"T{first} of its trajectory is missing: {self.missing}",
             )
-            for turn in range(cause, self.protocol.turns + 1)
+            for turn in range(first, self.protocol.turns + 1)
         ]
 
     # ---------------------------------------------------------------- states and keys

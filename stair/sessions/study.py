@@ -17,12 +17,12 @@ from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.records.files import read_mapping
 from stair.records.keys import adapter_digest, digest_of, file_digest
+from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, rows_as
 from stair.sessions.backbone import Backbone
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Missing
 from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
 
 if TYPE_CHECKING:
@@ -42,11 +42,9 @@ class Study:
         problems: each problem with its user message, by id.
         sessions: the ids of each session's problems in turn order, by session.
         first_rows: the saved T1 rows that the condition reuses, by problem and sample; None if it generates its own.
-        missing: (turn, reason) of the responses that the configuration names as missing, by session and sample.
-        missing_first: the same of the condition whose T1 rows are reused.
 
     Raises:
-        ValueError: `evaluation.missing` names an unknown session; also as `Backbone.open`.
+        ValueError: as `Backbone.open`.
     """
 
     def __init__(
@@ -66,14 +64,6 @@ class Study:
         for row in rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn):
             self.sessions[row.session_id].append(row.problem_id)
         self.first_rows = self._first_rows()
-        self.missing = config.missing_from(model, benchmark, condition)
-        source = self.settings.first_turn
-        self.missing_first = config.missing_from(model, benchmark, source) if source is not None else {}
-        if strange := sorted({session for session, _ in self.missing} - self.sessions.keys()):
-            raise ValueError(
-                f"{paths.stage}.missing: {condition} of {model} on {benchmark} has no session '{strange[0]}'; the sessions "
-                f"are in {paths.evaluation_sessions(benchmark)}"
-            )
 
     def _first_rows(self) -> SavedRows | None:
         if self.settings.first_turn is None:
@@ -129,18 +119,17 @@ class Study:
         """The chains of sessions, trajectory by trajectory, made as they are drawn; `load`: with the controller's weights.
 
         Raises:
-            ValueError: the saved T1 rows lack a response that the configuration does not name as missing.
+            ValueError: the saved T1 rows lack a response that their manifest does not name as missing.
         """
         protocol = self.protocol(load=load)
         for session in sessions:
             problems = self.sessions[session]
             for sample in range(self.config.evaluation.samples):
-                first, missing = None, self._missing(session, sample)
+                first, missing = None, None
                 if self.first_rows is not None:
                     first = self.first_rows.get((problems[0], sample))
-                    if first is None and (gap := self.missing_first.get((session, sample))) is not None:
-                        missing = Missing(1, gap[1], reused=True)
-                    elif first is None:
+                    missing = None if first is not None else self._missing_first.get((problems[0], sample))
+                    if first is None and missing is None:
                         raise ValueError(
                             f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
                             "run its condition again"
@@ -148,10 +137,11 @@ class Study:
                 turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
                 yield SessionChain(protocol, session, sample, turns, first, missing)
 
-    def _missing(self, session: str, sample: int) -> Missing | None:
-        """The response of a trajectory that the configuration names as missing."""
-        gap = self.missing.get((session, sample))
-        return None if gap is None else Missing(*gap)
+    @cached_property
+    def _missing_first(self) -> dict[tuple[str, int], str]:
+        """Why T1 rows that the condition reuses are missing, by problem and sample."""
+        assert self.first_rows is not None
+        return {(gap["problem_id"], gap["sample"]): gap["reason"] for gap in missing_responses(self.first_rows.path)}
 
     def load_engine(self, shard: str, ended: ExitStack) -> Engine:
         """The engine of a shard, closed with `ended`.

@@ -134,7 +134,7 @@ def test_a_break_in_a_condition_is_noticed(condition: str, break_: Callable[[lis
     assert all(check.detail for check in checks if not check.passed)
 
 
-def test_only_what_the_configuration_names_may_be_missing() -> None:
+def test_only_the_rest_of_a_cut_trajectory_may_be_missing() -> None:
     """A trajectory that is cut at T3 lacks T3 and T4, and nothing stands behind a missing turn."""
     rows = rows_of("stair")
     place = (rows[0]["session_id"], rows[0]["sample"])
@@ -143,7 +143,7 @@ def test_only_what_the_configuration_names_may_be_missing() -> None:
         return [row for row in rows if (row["session_id"], row["sample"]) != place or row["turn"] not in turns]
 
     (whole, *_) = of_condition(without(3, 4), "stair", {place: 3})
-    assert whole.passed and whole.detail == "2 missing, as evaluation.missing says"
+    assert whole.passed and whole.detail == "2 missing, as the manifest says"
     assert failed(of_condition(without(3, 4), "stair", {place: 3})) == set()
     assert failed(of_condition(rows, "stair", {place: 3})) == set(), "a response that was generated after all"
     assert failed(of_condition(without(1, 2, 3, 4), "stair", {place: 1})) == set()

@@ -96,11 +96,6 @@ def test_other_runs_have_their_own(run: str) -> None:
         ),
         ({"seed": "evaluation"}, "controls.seed is 'evaluation', as evaluation.seed"),
         ({"models": ["qwen3.5-9b"]}, "controls.conditions.bank_free needs the controller 'bank_free' of qwen3.5-9b"),
-        (
-            {"missing": [dict(zip(("model", "benchmark"), PLACE, strict=True), condition="native", session="s", sample=9,
-                              turn=2, reason="r")]},
-            "controls.missing.0: 'native' has the samples 0 to 3",
-        ),
     ],
 )  # fmt: skip
 def test_a_study_that_cannot_be_is_refused(controls: dict[str, Any], problem: str) -> None:

@@ -17,10 +17,6 @@ from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, va
 from stair.records.files import write_text_if_changed
 
 ROOT = Path(__file__).parents[2]
-GAP = dict(
-    model="qwen3.5-4b", benchmark="math500", condition="native", session="s-1", sample=0, turn=2, reason="out of memory"
-)
-LOST = dict(model="qwen3.5-4b", record="r-1", sample=0, reason="out of memory")
 
 
 @pytest.fixture
@@ -208,7 +204,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("evalution", {"samples": 4}, "unknown key 'evalution' (did you mean 'evaluation'?)"),
     ("controllers/stair/layrs", [3], "unknown key 'controllers.stair.layrs' (did you mean 'layers'?)"),
     ("controls/conditions/stair/contoller", "x", ".contoller' (did you mean 'controller'?)"),
-    ("evaluation/missing", [{"modle": "x"}], "unknown key 'evaluation.missing.0.modle' (did you mean 'model'?)"),
     (f"models/{MODEL}/evaluation_sampling/top_q", 1, "sampling.top_q' (did you mean 'top_p'?)"),
     ("evaluation/samples", -1, "'evaluation.samples'"),
     ("evaluation/samples", 2.5, "'evaluation.samples'"),
@@ -264,8 +259,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("controllers/lora/adapter", None, "a controller of kind 'lora' needs adapter"),
     ("controllers/lora_stair/optimizer", None, "a controller of kind 'lora_stair' needs optimizer"),
     ("conditions/vanilla/controller", "stair", "'conditions.vanilla': it has one turn"),
-    ("evaluation/missing", [GAP, GAP | {"turn": 3}], "lists 's-1, sample 0 of qwen3.5-4b/math500/native' twice"),
-    ("rollouts/missing", [LOST, LOST], "'rollouts.missing': lists 'r-1, sample 0 of qwen3.5-4b' twice"),
     # Names that are not configured.
     (f"models/{MODEL}/evaluation_changes/math5000", {}, "the benchmark 'math5000', which is not configured"),
     ("benchmarks/math500/prompt", "maths", "benchmarks.math500.prompt names the prompt 'maths'"),
@@ -274,8 +267,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("conditions/stair/controller", "qlora", "conditions.stair.controller names the controller 'qlora'"),
     ("conditions/native/first_turn", "zero", "conditions.native.first_turn names the condition 'zero'"),
     ("evaluation/engine_changes", {MODEL: {"gsm8k": "sglang"}}, "names the benchmark 'gsm8k'"),
-    ("evaluation/missing", [GAP | {"model": "gpt"}], "evaluation.missing.0.model names the model 'gpt'"),
-    ("rollouts/missing", [LOST | {"model": "gpt"}], "rollouts.missing.0.model names the model 'gpt'"),
     # Sections that contradict one another.
     ("benchmarks/odd", {"label": "Odd", "tiny": 8, "file": "odd.jsonl"}, "there are generated problems for math500, "),
     ("conditions/native_again/repeats", "vanilla", "must have the turns and first_turn of 'vanilla'"),
@@ -284,9 +275,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     ("conditions/native/first_turn", "stair", "must name a condition of one turn, not 'stair'"),
     ("conditions/vanilla/benchmarks", ["amc23"], "reuses the first turns of 'vanilla', which is not run for"),
     ("evaluation/engine_changes", {MODEL: {"math500": "sglang"}}, "conditions.stair needs the Transformers engine"),
-    ("evaluation/missing", [GAP | {"condition": "lora"}], "'lora' is not run for qwen3.5-4b on math500"),
-    ("evaluation/missing", [GAP | {"sample": 4}], "samples 0 to 3 and 4 turns, not sample 4, turn 2"),
-    ("evaluation/missing", [GAP | {"turn": 1}], "reuses the first turns of 'vanilla'; name the response there"),
     ("controllers/stair/models", ["qwen3.5-4b"], "which is not trained"),
 ]
 

@@ -154,18 +154,6 @@ def test_tables_follow_labels_and_scores_follow_how_answers_are_compared(values:
     assert scores(before, "amc23") == scores(compared, "amc23")
 
 
-def test_a_missing_response_concerns_its_condition_and_those_that_reuse_it(values: dict[str, Any]) -> None:
-    gap = dict(model=INSTRUCT, benchmark="math500", session="s-1", sample=0, reason="out of memory")
-    later = [gap | {"condition": "native", "turn": 2}]
-    assert changed(values, evaluation={"missing": later}) == {f"evaluation {INSTRUCT} math500 native"}
-    first = [gap | {"condition": "vanilla", "turn": 1}]
-    assert changed(values, evaluation={"missing": first}) == {
-        f"evaluation {INSTRUCT} math500 {condition}" for condition in ("vanilla", "native", "stair")
-    }
-    lost = [dict(model=INSTRUCT, record="r", sample=0, reason="out of memory")]
-    assert changed(values, rollouts={"missing": lost}) == {f"rollouts {INSTRUCT}"}
-
-
 def test_the_protocols_version_renews_all_that_a_model_generates_or_trains(
     values: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,8 +98,8 @@ def test_a_damaged_weight_names_each_response_in_one_line(
             weight[3, 5] = sound
     log = again.log("vanilla")
     assert 4 <= len(log) < len(whole)
-    asked = {(chain.session_id, chain.sample) for chain in again.chains("vanilla")}
-    named = {(failed.entry["session"], failed.entry["sample"]) for failed in again.failed}
+    asked = {chain.next() for chain in again.chains("vanilla")}
+    named = {failed.key for failed in again.failed}
     assert named < asked and len(named) == len(again.failed) == len(whole) - len(log)
     for failed in again.failed:
         assert "turn 1: the model's logits became NaN or infinite" in str(failed) and "\n" not in str(failed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import signal
@@ -15,13 +14,12 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from stair.engines.base import Engine, Request
 from stair.records.keys import ids_digest
 from stair.records.shards import Shard
-from stair.records.worklog import WorkLogWriter
-from stair.sessions.chain import Chain, Missing
+from stair.records.worklog import WorkLog, WorkLogWriter
+from stair.sessions.chain import Chain
 from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.failures import ResponsesFailed
 from stair.sessions.session import SessionChain
@@ -73,7 +71,8 @@ class OnlyShard:
 
     study: Study
     condition: str
-    missing: dict[tuple[str, int], Missing] = field(default_factory=dict)
+    accept: bool = False
+    missing_first: dict[tuple[str, int], str] = field(default_factory=dict)
     engines: list[WatchedEngine] = field(default_factory=list)
 
     @property
@@ -87,8 +86,8 @@ class OnlyShard:
     def chains(self, _: bool = False) -> list[SessionChain]:
         chains = self.study.chains(self.condition)
         for chain in chains:
-            chain.missing = self.missing.get((chain.session_id, chain.sample))
-            if chain.missing is not None and chain.missing.reused:
+            chain.missing = self.missing_first.get((chain.session_id, chain.sample))
+            if chain.missing is not None:
                 chain.first_row = None
         return chains
 
@@ -99,7 +98,7 @@ class OnlyShard:
 
         everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, self.work, Shard(0, 1), load, progress)
+        run_shard(everything, self.work, Shard(0, 1), load, progress, accept_missing=self.accept)
 
     def progress(self) -> tuple[int, int]:
         """Finished responses and all responses, as the last attempt's progress file has them."""
@@ -112,11 +111,11 @@ class OnlyShard:
 
     def sealed(self) -> tuple[Rows, list[dict[str, Any]]]:
         gaps: list[dict[str, Any]] = []
-        return in_order(list(sealed_rows(self.chains(), self.work, gaps))), gaps
+        return in_order(list(sealed_rows(self.chains(), self.work, gaps, accept_missing=self.accept))), gaps
 
-    def entries(self) -> list[dict[str, Any]]:
-        told = yaml.safe_load((self.work / "shard-0-of-1.missing.yaml").read_text())
-        return list(told["evaluation"]["missing"])
+    def failed(self) -> list[str]:
+        """The responses that have failed, of all attempts."""
+        return [record["response"] for _, record in WorkLog(self.work / "failed").items()]
 
 
 def some_of(study: Study, condition: str, *turns: int) -> tuple[Rows, list[tuple[Mapping[str, Any], Request]]]:
@@ -171,66 +170,55 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
                 f"session {lost['session_id']}, sample {lost['sample']}, turn 2: the device's memory does not suffice"
                 in told
             )
-            assert "missing.yaml" in told and "\n" not in told
+            assert "accept_missing: true" in told and "\n" not in told
             assert not shard.marker.exists()
             generated = len(expected) // 4 * 3
             assert shard.asked() == (1 if attempt else generated - 2), (
                 "a failure is tried once a start, others never again"
             )
-        (entry,) = shard.entries()
-        keys = dict(
-            model="m", benchmark="b", condition=condition, session=lost["session_id"], sample=lost["sample"], turn=2
-        )
-        assert {key: entry[key] for key in keys} == keys
+        assert shard.failed() == [f"session {lost['session_id']}, sample {lost['sample']}, turn 2"]
         with pytest.raises(ValueError, match="1 of 10 chains have not ended"):
             shard.sealed()
-        # Named in the configuration, it is not asked for again.
-        shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
-        attempts = len(shard.engines)
+        # Accepted as missing, it is not asked for again.
+        shard.accept, attempts = True, len(shard.engines)
         shard.run()
         assert len(shard.engines) == attempts and shard.marker.is_file()
-        assert shard.progress() == (generated - 3, generated - 3)
+        assert shard.progress() == (generated - 3, generated)
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(without(expected, lost))
     assert [(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps] == [
         (lost["session_id"], lost["sample"], turn) for turn in (2, 3, 4)
     ]
-    assert (
-        gaps[0]["reason"] == entry["reason"]
-        and gaps[2]["reason"] == f"T2 of its trajectory is missing: {entry['reason']}"
-    )
+    reason = gaps[0]["reason"]
+    assert reason.startswith("the device's memory does not suffice")
+    assert gaps[2]["reason"] == f"T2 of its trajectory is missing: {reason}"
     assert gaps[0]["problem_id"] == lost["problem_id"]
-    # A later attempt that succeeds takes the gap's place, though the configuration still names it.
-    shard.missing.clear()
+    # A later attempt that succeeds takes the gap's place, though such responses may still be missing.
+    shard.accept = False
     shard.run()
     assert shard.asked() == 3
-    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    shard.accept = True
     rows, gaps = shard.sealed()
     assert tokens_of(rows) == tokens_of(expected)
     assert gaps == []
 
 
 @one_model
-def test_turns_behind_a_named_response_that_exists_are_counted(study: Study, tmp_path: Path) -> None:
-    """The log has the response, so its chain goes on, whatever the configuration says."""
-    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-    shard.run()
-    whole = len(shard.sealed()[0]) // 4 * 3
-    assert shard.progress() == (whole, whole)
-    record, later = dict(shard.study.log("native").items()), []
-    (first, *_) = shard.chains()
-    while (key := first.next()) is not None:
-        later.append(key)
-        first.append_record(record[key])
-    # T3 and T4 of one trajectory are lost, and an entry names its T2.
-    for path in shard.study.log("native").folder.glob("*.log"):
+def test_an_accepted_failure_ends_no_shard(study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that accepts missing responses from its start ends with one attempt; a lost log is no failure."""
+    expected, lost, request = one_of(study, "native", 2)
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "native", accept=True)
+    with failing_at(study, request, out_of_memory):
+        shard.run()
+    assert shard.marker.is_file()
+    place = f"session {lost['session_id']}, sample {lost['sample']}, turn 2"
+    assert f"could not generate {place}: the device's memory" in capsys.readouterr().out
+    assert tokens_of(shard.sealed()[0]) == tokens_of(without(expected, lost))
+    for path in (shard.work / "log").glob("*.log"):
         path.unlink()
-    with WorkLogWriter(shard.work / "log", "shard-0-of-1") as log:
-        for key in record.keys() - later[1:]:
-            log.append(key, record[key])
-    shard.missing[first.session_id, first.sample] = Missing(2, "out of memory")
-    shard.run()
-    assert shard.asked() == 2 and shard.progress() == (whole, whole)
+    with pytest.raises(ValueError, match="10 of 10 chains have not ended"):
+        shard.sealed()
+    assert not shard.marker.exists()
 
 
 def test_states_that_cannot_be_reconstructed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
@@ -270,39 +258,14 @@ def test_a_device_that_fails_names_the_response_when_it_generates_one_at_a_time(
         told = str(error.value)
         assert "RuntimeError: CUDA error: an illegal memory access was encountered; 4 responses were under way" in told
         assert "batch_width" in told and "\n" not in told
-        assert not list(shard.work.glob("*.missing.yaml"))
+        assert shard.failed() == []
         with pytest.raises(ResponsesFailed, match=f"session {lost['session_id']}, sample {lost['sample']}, turn 2"):
             shard.run(width=1)
-    (entry,) = shard.entries()
-    shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
+    assert len(shard.failed()) == 1
+    shard.accept = True
     shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost) and len(gaps) == 3
-
-
-@one_model
-def test_a_response_that_kills_its_process_is_named_when_one_is_generated_at_a_time(
-    study: Study, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Real SIGKILLs, as from a machine whose memory is full: no process is left to report what was under way."""
-    expected, lost, request = one_of(study, "native", 3)
-    shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-    for _ in range(2):
-        child = os.fork()
-        if child == 0:
-            with failing_at(study, request, killed):
-                shard.run(width=1)
-            os._exit(0)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    place = dict(session=lost["session_id"], sample=lost["sample"], turn=3)
-    (line,) = [line for line in capfd.readouterr().out.splitlines() if "resumes" in line]
-    entry = ast.literal_eval(line[line.index("{") :])
-    assert entry == dict(model="m", benchmark="b", condition="native") | place
-    # Named in the configuration, it is not asked for again, and all others are generated.
-    shard.missing[entry["session"], entry["sample"]] = Missing(3, "its process is killed")
-    shard.run()
-    rows, gaps = shard.sealed()
-    assert rows == without(expected, lost) and [gap["turn"] for gap in gaps] == [3, 4]
 
 
 @one_model
@@ -319,7 +282,7 @@ def test_a_stop_and_a_full_disk_blame_no_response(study: Study, tmp_path: Path) 
     for fail in (stopped, full, stopped, full):
         with failing_at(study, request, fail), pytest.raises((SystemExit, OSError)):
             shard.run()
-        assert not list(shard.work.glob("*.missing.yaml"))
+        assert shard.failed() == []
     shard.run()
     assert shard.marker.is_file()
 
@@ -329,7 +292,7 @@ def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Stu
     expected = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in expected if row["turn"] == 1)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
-    shard.missing[lost["session_id"], lost["sample"]] = Missing(1, "out of memory", reused=True)
+    shard.missing_first[lost["session_id"], lost["sample"]] = "out of memory"
     shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost)
@@ -360,15 +323,12 @@ def test_many_failures_in_a_row_are_no_fault_of_single_responses(study: Study, t
     finally:
         hook.remove()
     assert shard.asked() < 30
-    # The responses may be the cause after all: their entries are there, and the error says where.
-    told, entries = str(error.value), shard.entries()
-    assert len(entries) == 20 and len({(entry["session"], entry["sample"]) for entry in entries}) == 20
-    assert all("became NaN" in entry["reason"] for entry in entries)
-    assert str(shard.work / "shard-0-of-1.missing.yaml") in told and "\n" not in told
-    assert told.startswith("evaluation/native/0: ")
+    told = str(error.value)
+    assert len(set(shard.failed())) == 20
+    assert told.startswith("evaluation/native/0: ") and "\n" not in told
     assert "the cause is probably not in the responses" in told and "run the same command again" in told
     shard.run()
-    assert not list(shard.work.glob("*.missing.yaml"))
+    assert shard.marker.is_file()
 
 
 @one_model
@@ -376,31 +336,32 @@ def test_a_device_that_fails_later_loses_no_name(study: Study, tmp_path: Path) -
     """A response fails by itself, then the device with several others under way, then with one alone."""
     expected, ((first, small), (second, last)) = some_of(study, "native", 2, 4)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "native")
-    lost = [(row["session_id"], row["sample"], row["turn"]) for row in (first, second)]
+    lost = [f"session {row['session_id']}, sample {row['sample']}, turn {row['turn']}" for row in (first, second)]
     with failing_at(study, small, out_of_memory), failing_at(study, last, device_fails):
         with pytest.raises(ResponsesFailed, match="illegal memory access") as error:
             shard.run()
         assert "responses were under way" in str(error.value) and "\n" not in str(error.value)
-        assert str(shard.work / "shard-0-of-1.missing.yaml") in str(error.value)
-        assert [(each["session"], each["sample"], each["turn"]) for each in shard.entries()] == lost[:1]
-        while len(shard.missing) < 2:  # the order of the two is that of their sessions
-            with pytest.raises(ResponsesFailed):
-                shard.run(width=1)
-            for entry in shard.entries():
-                shard.missing[entry["session"], entry["sample"]] = Missing(entry["turn"], entry["reason"])
-    assert sorted((*place, response.turn) for place, response in shard.missing.items()) == sorted(lost)
-    shard.run()
+        assert shard.failed() == lost[:1]
+        shard.accept = True
+        with pytest.raises(ResponsesFailed, match=lost[1]):
+            shard.run(width=1)
+        assert set(shard.failed()) == set(lost)
+        shard.run()
     assert tokens_of(shard.sealed()[0]) == tokens_of(without(without(expected, first), second))
 
 
 @thinking_model
-def test_a_missing_t2_needs_no_states_of_its_t1(study: Study, tmp_path: Path) -> None:
-    """The entry can be there before T1's states are: the log was lost, or their reconstruction is what fails."""
+def test_states_that_are_lost_are_not_needed_for_a_missing_response(study: Study, tmp_path: Path) -> None:
     rows = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in rows if row["turn"] == 2)
-    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
-    place = (lost["session_id"], lost["sample"])
-    shard.missing[place] = Missing(2, "out of memory")
+    shard = OnlyShard(fresh(study, tmp_path / "again"), "stair", accept=True)
+    place = lost["session_id"], lost["sample"]
+    (chain,) = [each for each in shard.chains() if (each.session_id, each.sample) == place]
+    key = chain.next()
+    assert key is not None
+    with WorkLogWriter(shard.work / "failed", "shard-0-of-1") as writer:
+        writer.append(key, {"response": chain.name, "reason": "out of memory"})
     shard.run()
-    _, gaps = shard.sealed()
+    found, gaps = shard.sealed()
     assert [gap["turn"] for gap in gaps] == [2, 3, 4]
+    assert tokens_of(found) == tokens_of(without(rows, lost))

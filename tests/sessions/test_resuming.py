@@ -83,7 +83,7 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     study.sessions = 3
     rows = study.go("stair", WatchedEngine(study.model))
     chains = study.chains("stair")
-    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2, None)
+    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2)
     assert rows_of(chains) == rows
     assert sealed(study, "stair") == rows
     marker = study.folder / "stair" / "shard-0-of-1.json"

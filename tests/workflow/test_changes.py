@@ -49,7 +49,6 @@ from tests.workflow.smoke_jobs import (
     LORA_STAIR,
     MEASURED_REPLAY,
     MODEL,
-    NATIVE,
     POOL,
     PREFLIGHT,
     REPLAY,
@@ -90,12 +89,6 @@ NOTHING = (
     "transformers={batch_width: 4, prefill_width: 2}",
     "sglang={version: 0.0.1, device: cuda, attention: fa3, tensor_parallel: 2, concurrency: 3, arguments: [--x]}",
 )
-
-
-def gap(condition: str, turn: int) -> str:
-    """An entry of a missing response, without its brackets."""
-    place = f"model: {MODEL}, benchmark: math500, condition: {condition}, session: s, sample: 0"
-    return f"{place}, turn: {turn}, reason: x"
 
 
 def model(changes: str) -> str:
@@ -150,7 +143,6 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("rollouts={seed: other}", ROLLOUTS),
     ("rollouts={engine: sglang}", ROLLOUTS),
     ("rollouts={seed: other, shards: 3}", {"rollout_shard 2", *ROLLOUTS}),
-    (f"rollouts={{missing: [{{model: {MODEL}, record: r, sample: 0, reason: x}}]}}", ROLLOUTS),
     ("sessions={seed: other}", {*SESSIONS, *SCHEDULE}),
     *(
         (f"controllers={{stair: {{{change}}}}}", STAIR_CONTROLLER)
@@ -183,8 +175,6 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("evaluation={seed: other, shards: 2}", {*names("evaluation_shard", "vanilla 1", "native 1", "stair 1"), *EVALUATION}),
     ("evaluation={samples: 2}", {*ANSWERS, *ALL_TABLES, *REPLAY_FIGURES}),
     ("evaluation={allow_mixed_engines: true}", {*CHECKED, *ALL_TABLES, *REPLAY_FIGURES}),
-    (f"evaluation={{missing: [{{{gap('vanilla', 1)}}}]}}", EVALUATION),
-    (f"evaluation={{missing: [{{{gap('native', 2)}}}]}}", NATIVE),
     # The studies.
     ("replay={seed: other}", REPLAY),
     ("replay={condition: stair}", REPLAY),
@@ -219,10 +209,10 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("controls={conditions: {stair: {label: Ours}}}", {*T1_TABLES, *REPORTED}),
     ("controls={conditions: {stair_prefix: {prefixes: [9]}}}", controlled("stair_prefix-9")),
     ("select={controls: [t1, native, stair, stair_prefix]}", CHECKED),
-    (f"controls={{missing: [{{{gap('t1', 1)}}}]}}", CONTROLS),
     ("controls=null", CHECKED - T1_TABLES),
     # What is shown, and how it is computed.
     ("claims={small_interaction: 4.0}", {"claims", *END}),
+    ("accept_missing=true", set()),
     ("transformers={attention: eager}", {*ROLLOUTS, *ANSWERS}),
     *(
         (f"transformers={{{change}}}", RUNTIME)

@@ -8,6 +8,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
 from stair.core import TURNS
 from stair.records.files import write_text
+from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROLLOUTS, TRAINING_POOL, TRAINING_SESSIONS
 from stair.records.tables import iterate_table, rows_as
@@ -17,6 +18,7 @@ from stair.sessions.invariants import (
     Schedule,
     capture_check,
     condition_checks,
+    cut_trajectories,
     group_checks,
     shared_t1_checks,
     shares,
@@ -76,9 +78,10 @@ def _response_checks(
     for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
         place = f"{scope}/{condition}"
         settings, reads = config.conditions[condition], config.reads_bank(condition)
-        cut = config.cut_trajectories(model, benchmark, condition)
         kept, wrong = turns.setdefault(condition, []), list[str]()
-        for row in iterate_table(paths.responses(model, benchmark, condition), RESPONSES):
+        path = paths.responses(model, benchmark, condition)
+        cut = cut_trajectories(missing_responses(path))
+        for row in iterate_table(path, RESPONSES):
             kept.append(turn := CheckedTurn.of(row))
             if renderer is not None:
                 wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads)

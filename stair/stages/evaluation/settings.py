@@ -28,9 +28,6 @@ def evaluation(config: Config, model: str, benchmark: str, condition: str) -> Se
     decisive |= {
         f"conditions.{condition}.{key}": value for key, value in (settings.intervention | settings.layout).items()
     }
-    for name in (condition, settings.first_turn):
-        if name is not None and (lost := config.missing_from(model, benchmark, name)):
-            decisive[f"evaluation.missing.{name}"] = [[*place, *gap] for place, gap in sorted(lost.items())]
     if settings.controller is not None:
         controller = config.controllers[settings.controller]
         keys = ("kind", "layers", *(("smoothing",) if controller.reads else ()))

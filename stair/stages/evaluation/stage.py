@@ -15,9 +15,8 @@ from stair.config.paths import RunPaths, shared_t1
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import write_table
-from stair.sessions.chain_shards import run_shard, sealed_rows
-from stair.sessions.failures import report_entries
-from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, wrongly_captured
+from stair.sessions.chain_shards import report_missing, run_shard, sealed_rows
+from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, cut_trajectories, wrongly_captured
 from stair.sessions.positions import KEY as POSITIONS
 from stair.sessions.positions import AuxiliaryPositions
 from stair.sessions.study import Study
@@ -35,7 +34,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
             (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
             logs_to_reuse(study),
-            missing=f"{paths.stage}.missing",
+            accept_missing=config.accept_missing,
         )
 
 
@@ -59,21 +58,14 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     positions = AuxiliaryPositions(study.backbone.architecture.context)
     gaps: list[dict[str, Any]] = []
     count = write_table(output, RESPONSES, _checked(study, output, positions, gaps))
-    facts = {
+    report_missing(output, len(gaps))
+    return {
         "model_revision": study.backbone.revision,
         "responses": count,
         "missing": gaps,
         **generating_facts(study.work),
         POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
     }
-    lacking = {(gap["session_id"], gap["sample"], gap["turn"]) for gap in gaps}
-    existing = [
-        f"session {session}, sample {sample}, turn {turn}"
-        for (session, sample), (turn, _) in study.missing.items()
-        if (session, sample, turn) not in lacking
-    ]
-    report_entries(output, f"{paths.stage}.missing", len(gaps), existing)
-    return facts
 
 
 def generate_controls(
@@ -98,8 +90,8 @@ def _checked(
     turns: list[CheckedTurn] = []
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
-    cut = study.config.cut_trajectories(study.model, study.benchmark, study.condition)
-    for row in sealed_rows(study.chains(sorted(study.sessions), load=False), study.work, gaps, logs_to_reuse(study)):
+    chains, accept = study.chains(sorted(study.sessions), load=False), study.config.accept_missing
+    for row in sealed_rows(chains, study.work, gaps, logs_to_reuse(study), accept_missing=accept):
         turns.append(turn := CheckedTurn.of(row))
         renderer, ids = study.backbone.renderer, row["response_ids"]
         wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads)
@@ -108,6 +100,7 @@ def _checked(
     scope = str(study.place)
     samples = study.config.evaluation.samples
     acts = study.config.acts(study.condition)
+    cut = cut_trajectories(gaps)
     checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut)
     for check in [*checks, capture_check(wrong, len(turns), scope)]:
         if not check.passed:

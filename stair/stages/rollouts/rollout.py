@@ -12,7 +12,6 @@ from stair.engines.base import Completion, Engine, Reconstruction, Request, Samp
 from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.rows import SourceRecord
 from stair.records.seeds import seed_of
-from stair.sessions.chain import Missing
 from stair.sessions.renderer import Renderer
 from stair.sessions.session import response_columns
 
@@ -88,7 +87,7 @@ class RolloutChain:
     settings: RolloutSettings
     source: SourceRecord
     sample: int
-    missing: Missing | None = None
+    missing: str | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
     _prompt: Prompt | None = None
 
@@ -102,19 +101,13 @@ class RolloutChain:
     def name(self) -> str:
         return f"record {self.source.record_id}, sample {self.sample}"
 
-    def entry(self) -> dict[str, Any]:
-        return dict(model=self.settings.model, record=self.source.record_id, sample=self.sample)
-
-    def gives_up(self) -> bool:
-        return self.missing is not None and not self.rows
-
     def generates(self) -> int:
-        return 0 if self.gives_up() else 1
+        return 1
 
     def gaps(self) -> list[dict[str, Any]]:
-        if self.missing is None or self.rows:
+        if self.missing is None:
             return []
-        return [dict(record_id=self.source.record_id, sample=self.sample, reason=self.missing.reason)]
+        return [dict(record_id=self.source.record_id, sample=self.sample, reason=self.missing)]
 
     @property
     def prompt(self) -> Prompt:

@@ -17,10 +17,4 @@ def rollouts(config: Config, model: str) -> Settings:
         "training_pool.name": config.training_pool.name,
         "protocol_version": PROTOCOL_VERSION,
         **engine_settings(config, config.rollout_engine(model)),
-        **_lost_rollouts(config, model),
     }
-
-
-def _lost_rollouts(config: Config, model: str) -> Settings:
-    lost = sorted([gap.record, gap.sample, gap.reason] for gap in config.rollouts.missing if gap.model == model)
-    return {"rollouts.missing": lost} if lost else {}

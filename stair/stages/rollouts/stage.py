@@ -19,9 +19,7 @@ from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
-from stair.sessions.chain import Missing
-from stair.sessions.chain_shards import run_shard, sealed_rows
-from stair.sessions.failures import report_entries
+from stair.sessions.chain_shards import report_missing, run_shard, sealed_rows
 from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
 
 
@@ -44,28 +42,9 @@ def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
     return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
 
 
-MissingResponses = Mapping[tuple[str, int], Missing]
-"""The entries of `rollouts.missing` by record and sample."""
-
-
-def _missing(config: Config, paths: RunPaths, model: str, records: Sequence[SourceRecord]) -> MissingResponses:
-    missing = {
-        (gap.record, gap.sample): Missing(1, gap.reason) for gap in config.rollouts.missing if gap.model == model
-    }
-    if unknown := sorted({record for record, _ in missing} - {record.record_id for record in records}):
-        raise ValueError(f"rollouts.missing: {paths.training_pool(model)} has no record '{unknown[0]}'")
-    return missing
-
-
-def _chains(
-    settings: RolloutSettings, records: Sequence[SourceRecord], samples: int, missing: MissingResponses
-) -> Iterator[RolloutChain]:
+def _chains(settings: RolloutSettings, records: Sequence[SourceRecord], samples: int) -> Iterator[RolloutChain]:
     """Chains on demand. A record's samples are consecutive, because they share their prompt."""
-    return (
-        RolloutChain(settings, record, sample, missing.get((record.record_id, sample)))
-        for record in records
-        for sample in range(samples)
-    )
+    return (RolloutChain(settings, record, sample) for record in records for sample in range(samples))
 
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
@@ -73,8 +52,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
     settings, samples = _settings(config, backbone), config.rollouts.samples
     servers_folder = paths.work("rollouts", model, "servers")
-    all_records = _records(paths, model)
-    records, missing = Shard(shard, of).share(all_records), _missing(config, paths, model, all_records)
+    records = Shard(shard, of).share(_records(paths, model))
     with ExitStack() as stack:
 
         def load() -> Engine:
@@ -87,13 +65,13 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             return stack.enter_context(backbone.running(needs))
 
         run_shard(
-            lambda generating: _chains(settings, records, samples, missing),
+            lambda generating: _chains(settings, records, samples),
             paths.work("rollouts", model),
             Shard(shard, of),
             load,
             (paths.progress, f"rollouts/{model}/{shard}"),
             _logs_to_reuse(config, paths, model),
-            "rollouts.missing",
+            accept_missing=config.accept_missing,
         )
 
 
@@ -112,16 +90,15 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Writes a model's rollouts from the logs, without a model; returns facts for the manifest."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     shared = _settings(config, backbone)
-    records = _records(paths, model)
-    missing = _missing(config, paths, model, records)
-    chains = _chains(shared, records, config.rollouts.samples, missing)
+    chains = _chains(shared, _records(paths, model), config.rollouts.samples)
     gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
     batch_invariant: Counter[str] = Counter()
-    others = _logs_to_reuse(config, paths, model)
-    rows = _count_batch_invariant(sealed_rows(chains, paths.work("rollouts", model), gaps, others), batch_invariant)
-    count = write_table(output, ROLLOUTS, rows)
-    facts = {
+    others, accept = _logs_to_reuse(config, paths, model), config.accept_missing
+    rows = sealed_rows(chains, paths.work("rollouts", model), gaps, others, accept_missing=accept)
+    count = write_table(output, ROLLOUTS, _count_batch_invariant(rows, batch_invariant))
+    report_missing(output, len(gaps))
+    return {
         "model_revision": backbone.revision,
         "responses": count,
         "missing": gaps,
@@ -129,12 +106,6 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "batch_invariant": dict(batch_invariant),
         "servers": _servers(paths.work("rollouts", model, "servers"), shared.digest),
     }
-    absent = {(gap["record_id"], gap["sample"]) for gap in gaps}
-    existing = [f"record {record}, sample {sample}" for record, sample in missing if (record, sample) not in absent]
-    # Snakemake plans a new training before it can see that the responses are the same.
-    price = " (the next start then trains this model's controllers again), or keep it: it leaves nothing out"
-    report_entries(output, "rollouts.missing", len(gaps), existing, price)
-    return facts
 
 
 def _record_server(folder: Path, shard: str, settings: str, facts: Mapping[str, Any]) -> None:
