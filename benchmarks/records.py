@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from stair.core import EngineIdentity
+from stair.core import EngineIdentity, user_message
 from stair.engines.base import SamplingSettings
-from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS
+from stair.records.seeds import seed_of
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.chain_shards import sealed_rows
 from stair.sessions.renderer import Renderer
-from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.run import sealed_rows
+from stair.sessions.trajectory import Generation, Question, Trajectory
 from stair.tiny.tokenizer import train_tokenizer
 
 SAMPLES = 4
@@ -40,7 +40,7 @@ PROMPT = "Please reason step by step, and put your final answer within \\boxed{}
 PROBLEM = "A train leaves at {hour} and travels {distance} km at {speed} km/h. After how many minutes does it arrive?"
 
 
-def settings() -> RolloutSettings:
+def settings() -> Generation:
     texts = [
         "user\n",
         "assistant\n",
@@ -49,25 +49,25 @@ def settings() -> RolloutSettings:
     ]
     tokenizer: Any = train_tokenizer(texts, vocabulary=400, thinking=False)
     stop = tokenizer.convert_tokens_to_ids(["<|im_end|>"])
-    return RolloutSettings(
-        model="model",
-        data_set="problems",
+    return Generation(
         model_revision="0" * 64,
         engine=EngineIdentity("transformers", "1", "sdpa", "bfloat16"),
         renderer=Renderer(tokenizer, thinking=False, stop_ids=stop),
         sampling=SamplingSettings(temperature=0.7, top_p=0.8, top_k=20),
         max_new_tokens=4096,
-        prompt=PROMPT,
-        seed_name="rollouts",
+        columns=tuple(ROLLOUTS.names),
     )
 
 
-def chains(responses: int) -> Iterator[RolloutChain]:
+def trajectories(responses: int) -> Iterator[Trajectory]:
     shared = settings()
     for number in range(responses // SAMPLES):
         problem = PROBLEM.format(hour=number % 24, distance=number, speed=1 + number % 97)
-        source = SourceRecord(f"{number:064x}", f"{number:064x}", problem, reference="", split="train")
-        yield from (RolloutChain(shared, source, sample) for sample in range(SAMPLES))
+        user, record = user_message(PROMPT, problem), f"{number:064x}"
+        for sample in range(SAMPLES):
+            names = dict(model="model", record_id=record, problem_id=record, sample=sample)
+            seed = seed_of("rollouts", "problems", "model", record, sample)
+            yield Trajectory(shared, [Question(user, seed, names)])
 
 
 def responses_of(tokens: int) -> Iterator[dict[str, Any]]:
@@ -87,16 +87,17 @@ def responses_of(tokens: int) -> Iterator[dict[str, Any]]:
             "attention": "sdpa",
             "dtype": "bfloat16",
             "device": "cpu",
+            "batch_invariant": None,
         }
 
 
 def log(folder: Path, responses: int, tokens: int) -> float:
     """Appends; rendering prompts and drawing responses is generation's time, not the log's."""
     seconds = 0.0
-    batches = zip(chains(responses), responses_of(tokens), strict=False)
+    batches = zip(trajectories(responses), responses_of(tokens), strict=False)
     with WorkLogWriter(folder / "log", "shard-0-of-1") as writer:
         while batch := list(islice(batches, 1000)):
-            records = [(key, record) for chain, record in batch if (key := chain.next()) is not None]
+            records = [(str(trajectory.advance()), record) for trajectory, record in batch]
             start = time.perf_counter()
             for key, record in records:
                 writer.append(key, record)
@@ -113,7 +114,7 @@ def read(folder: Path, responses: int, tokens: int) -> float:
 
 def seal(folder: Path, responses: int, tokens: int) -> float:
     start = time.perf_counter()
-    assert write_table(folder / "rollouts.parquet", ROLLOUTS, sealed_rows(chains(responses), folder)) == responses
+    assert write_table(folder / "rollouts.parquet", ROLLOUTS, sealed_rows(trajectories(responses), folder)) == responses
     return time.perf_counter() - start
 
 

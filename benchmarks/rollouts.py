@@ -3,8 +3,8 @@
     python -m benchmarks.rollouts [--environment .venv-sglang-cpu] [--responses 96] [--tokens 128] [--concurrency 16] [--rounds 5]
 
 One server with a small random Qwen3 model on a CPU. A round sends the same requests twice, in turns: bare (bytes made
-beforehand, sent over as many open connections, answers read and thrown away) and as a shard does (chains through the engine,
-every answer checked, decoded and appended to a work log). The ratio of the two is what counts; it is taken in one run.
+beforehand, sent over as many open connections, answers read and thrown away) and as a shard does (through its loop, every
+answer checked, decoded and appended to a work log). The ratio of the two is what counts; it is taken in one run.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
 from stair.records.progress import Progress
-from stair.records.rows import SourceRecord
+from stair.records.schemas import ROLLOUTS
+from stair.records.seeds import seed_of
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.failures import Failures
 from stair.sessions.renderer import Renderer
-from stair.sessions.runner import run_chains
-from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.run import generate
+from stair.sessions.trajectory import Generation, Need, Question, Trajectory
 from stair.tiny.small_architectures import build
 from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
 
@@ -59,24 +59,29 @@ def make_model(folder: Path) -> None:
     save_tokenizer(tokenizer, folder)
 
 
-def chains(folder: Path, responses: int, tokens: int) -> list[RolloutChain]:
+def trajectories(folder: Path, responses: int, tokens: int) -> list[Trajectory]:
     """One response each, like those of a shard."""
-    settings = RolloutSettings(
-        model="small",
-        data_set="benchmark",
+    settings = Generation(
         model_revision="-",
         engine=EngineIdentity("sglang", "-", "torch_native", "float32"),
         renderer=Renderer.load(folder, thinking=False),
         sampling=SamplingSettings(temperature=1.0, top_p=0.95, top_k=20, truncation="joint"),
         max_new_tokens=tokens,
-        prompt="{problem}",
-        seed_name="benchmark",
+        columns=tuple(ROLLOUTS.names),
     )
-    records = [
-        SourceRecord(str(number), str(number), f"What is {number} + {number % 7}?", reference="", split="train")
-        for number in range(responses)
-    ]
-    return [RolloutChain(settings, record, 0) for record in records]
+    found = []
+    for number in range(responses):
+        names = dict(model="small", record_id=str(number), problem_id=str(number), sample=0)
+        question = Question(f"What is {number} + {number % 7}?", seed_of("benchmark", number), names)
+        found.append(Trajectory(settings, [question]))
+    return found
+
+
+def request_of(trajectory: Trajectory) -> Request:
+    trajectory.advance()
+    step = trajectory.advance()
+    assert isinstance(step, Need)
+    return step.request
 
 
 async def bare(address: str, bodies: list[bytes], concurrency: int) -> None:
@@ -121,8 +126,7 @@ def main() -> None:
 def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse.Namespace) -> None:
     """Prints a line a round, and the ratio."""
     asker = Asker(4096, VOCABULARY, VOCABULARY)
-    everything = chains(folder, options.responses, options.tokens)
-    requests: list[Request] = [chain.request(engine) for chain in everything]
+    requests = [request_of(each) for each in trajectories(folder, options.responses, options.tokens)]
     bodies = [json.dumps(asker.payload(request)).encode() for request in requests]
     generated = sum(completion.usage.response_tokens for completion in engine.run(requests))  # warms both sides up
     assert engine.server is not None
@@ -137,11 +141,11 @@ def measure(engine: SGLangEngine, folder: Path, scratch: Path, options: argparse
                 alone.append(time.perf_counter() - start)
                 continue
             work = scratch / f"round-{round_}"
-            fresh = chains(folder, options.responses, options.tokens)
+            fresh = trajectories(folder, options.responses, options.tokens)
             progress = Progress(work, "rollouts", total=options.responses, unit="responses")
             start, spent = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
             with WorkLogWriter(work / "log", "shard") as writer:
-                run_chains(fresh, engine, WorkLog(work / "none"), writer, progress, Failures())
+                generate(fresh, engine, WorkLog(work / "none"), writer, progress, [])
             shard_seconds.append(time.perf_counter() - start)
             after = resource.getrusage(resource.RUSAGE_SELF)
             used.append(after.ru_utime + after.ru_stime - spent.ru_utime - spent.ru_stime)

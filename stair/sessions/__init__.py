@@ -1,1 +1,1 @@
-"""Conversations of four problems: prompts as token ids, spans, chains of turns, the runner, and invariants of their rows."""
+"""Conversations of four problems: prompts as token ids, trajectories, the loop that runs them, and invariants of their rows."""

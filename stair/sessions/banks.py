@@ -1,4 +1,4 @@
-"""Captured states on disk until their chain has ended."""
+"""Captured states on disk until their trajectory has ended."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ if TYPE_CHECKING:
 
 
 class BankStore:
-    """A folder of segments, each named by its response. Those of running chains are also in memory."""
+    """A folder of segments, each named by its response."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: dict[str, Segment] = {}
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.safetensors"
@@ -24,21 +23,17 @@ class BankStore:
         """Saves a segment."""
         # Nothing is lost with a segment that a power failure takes: it is reconstructed.
         segment.save(self._path(name), durable=False)
-        self._held[name] = segment
 
     def load(self, name: str) -> Segment | None:
         """A saved segment; None if it is lost or damaged."""
         from stair.method import Segment
 
-        if name not in self._held:
-            try:
-                self._held[name] = Segment.load(self._path(name))
-            except (ValueError, OSError):
-                return None
-        return self._held[name]
+        try:
+            return Segment.load(self._path(name))
+        except (ValueError, OSError):
+            return None
 
     def forget(self, names: Iterable[str]) -> None:
         """Removes segments."""
         for name in names:
-            self._held.pop(name, None)
             self._path(name).unlink(missing_ok=True)

@@ -1,13 +1,13 @@
-"""One model, benchmark and condition: what its chains are made from, and their engine."""
+"""One model, benchmark and condition: the inputs of its trajectories, and their engine."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -23,14 +23,14 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, rows_as
 from stair.sessions.backbone import Backbone
 from stair.sessions.banks import BankStore
-from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
+from stair.sessions.trajectory import Control, Generation, Trajectory, questions
 
 if TYPE_CHECKING:
     from stair.method import BankFree, Reflector
 
 
 class Study:
-    """The problems, sessions, saved T1 rows and controller that the chains of one condition need.
+    """The problems, sessions, saved T1 rows and controller that the trajectories of one condition need.
 
     Reads everything but weights; imports no torch.
 
@@ -71,7 +71,7 @@ class Study:
         path = self.paths.responses(self.model, self.benchmark, self.settings.first_turn)
         return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
-    def _control(self, load: bool) -> ControllerUse | None:
+    def _control(self, load: bool) -> Control | None:
         trained, settings = self.controller, self.settings
         if trained is None or not trained.controls:
             return None
@@ -83,8 +83,7 @@ class Study:
         else:
             digest = file_digest(path)
         weights = self._weights(path, layers) if load else None
-        read = self.config.read_specification(self.condition) if trained.reads else None
-        return ControllerUse(digest, layers, read, weights)
+        return Control(digest, layers, trained.reads, weights)
 
     def _weights(self, path: Path, layers: tuple[int, ...]) -> Reflector | BankFree:
         from stair.method import load_controller, random_reflector
@@ -95,47 +94,47 @@ class Study:
         assert settings.seed is not None
         return random_reflector(layers, architecture.query_heads, architecture.head_dim, settings.seed)
 
-    def protocol(self, *, load: bool) -> SessionProtocol:
-        """The common settings of all chains; `load`: with the controller's weights."""
+    def _generation(self, load: bool) -> Generation:
+        """The common settings of all trajectories; `load`: with the controller's weights."""
         sampling = self.backbone.settings.sampling_for(self.benchmark)
-        return SessionProtocol(
-            model=self.model,
-            benchmark=self.benchmark,
-            condition=self.condition,
+        return Generation(
             model_revision=self.backbone.revision,
             engine=self.backbone.engine,
             renderer=self.backbone.renderer,
             sampling=self.backbone.sampling(sampling),
             max_new_tokens=sampling.max_new_tokens,
-            study=self.config.evaluation.seed,
-            turns=self.settings.turns,
             control=self._control(load),
-            banks=BankStore(self.work / "banks"),
             adapter=self.adapter[1] if self.adapter else None,
+            banks=BankStore(self.work / "banks"),
             layout=self.settings.layout,
         )
 
-    def chains(self, sessions: Iterable[str], *, load: bool) -> Iterator[SessionChain]:
-        """The chains of sessions, trajectory by trajectory, made as they are drawn; `load`: with the controller's weights.
+    def trajectories(self, sessions: Iterable[str], *, load: bool) -> Iterator[Trajectory]:
+        """The trajectories of sessions, made as they are drawn; `load`: with the controller's weights.
 
         Raises:
             ValueError: the saved T1 rows lack a response that their manifest does not name as missing.
         """
-        protocol = self.protocol(load=load)
+        settings, seed = self._generation(load), self.config.evaluation.seed
+        read = self.config.read_specification(self.condition) if self.config.reads_bank(self.condition) else None
         for session in sessions:
-            problems = self.sessions[session]
+            problems = [self.problems[problem] for problem in self.sessions[session][: self.settings.turns]]
             for sample in range(self.config.evaluation.samples):
-                first, missing = None, None
-                if self.first_rows is not None:
-                    first = self.first_rows.get((problems[0], sample))
-                    missing = None if first is not None else self._missing_first.get((problems[0], sample))
-                    if first is None and missing is None:
-                        raise ValueError(
-                            f"{self.first_rows.path} has no response to {problems[0]}, sample {sample}; "
-                            "run its condition again"
-                        )
-                turns = [self.problems[problem] for problem in problems[: self.settings.turns]]
-                yield SessionChain(protocol, session, sample, turns, first, missing)
+                first, missing = self._saved_first(problems[0].problem_id, sample)
+                asked = questions(self.place, session, sample, problems, seed, read)
+                yield Trajectory(settings, asked, first, missing)
+
+    def _saved_first(self, problem: str, sample: int) -> tuple[Mapping[str, Any] | None, str | None]:
+        """The saved T1 row that a trajectory reuses, or why it is missing."""
+        if self.first_rows is None:
+            return None, None
+        first = self.first_rows.get((problem, sample))
+        missing = None if first is not None else self._missing_first.get((problem, sample))
+        if first is None and missing is None:
+            raise ValueError(
+                f"{self.first_rows.path} has no response to {problem}, sample {sample}; run its condition again"
+            )
+        return first, missing
 
     @cached_property
     def _missing_first(self) -> dict[tuple[str, int], str]:

@@ -23,7 +23,7 @@ from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard
 from stair.records.tables import write_table
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.chain_shards import run_shard, sealed_rows
+from stair.sessions.run import run_shard, sealed_rows
 from tests.faults.harness import Kill, every_kill, forked, some_of
 from tests.privileges import give_up_capabilities
 from tests.sessions.conftest import made
@@ -57,7 +57,7 @@ def generate(
     """One shard, as the stage's command runs it."""
     here = fresh(study, folder)
     run_shard(
-        lambda _: iter(shard.share(here.chains(condition))),
+        lambda _: shard.share(here.trajectories(condition)),
         folder / condition,
         shard,
         lambda: WatchedEngine(study.model, stop_after=stop_after),
@@ -68,8 +68,8 @@ def generate(
 def seal(study: Study, folder: Path) -> None:
     """The table with its manifest."""
     output = folder / "responses" / f"{CONDITION}.parquet"
-    chains = sorted(fresh(study, folder).chains(CONDITION), key=lambda chain: (chain.session_id, chain.sample))
-    count = write_table(output, RESPONSES, sealed_rows(chains, folder / CONDITION))
+    trajectories = sorted(fresh(study, folder).trajectories(CONDITION), key=str)
+    count = write_table(output, RESPONSES, sealed_rows(trajectories, folder / CONDITION))
     names = {"rule": "seal_evaluation", "wildcards": {"condition": CONDITION}}
     write_manifest(folder, [output], **names, origin=Origin.now({}, {"turns": 4}, "0" * 64), responses=count)
 
@@ -281,11 +281,12 @@ def test_strange_files_in_a_log_change_nothing(
     whole_log = tmp_path / "whole"
     whole_log.mkdir()
     (whole_log / "all.000.log").write_bytes(b"".join(expected["log"]))
-    records, chain = WorkLog(whole_log), study.chains(CONDITION)[0]
+    records, trajectory = WorkLog(whole_log), study.trajectories(CONDITION)[0]
     lines = {worklog._key(worklog._payload(line) or b""): line for line in expected["log"]}
-    while (key := chain.next()) is not None:
+    key = trajectory.advance()
+    while isinstance(key, str):
         (log / f"{key[:9]}.000.log").write_bytes(lines[key] * 2)
-        chain.append_record(records.get(key) or {})
+        key = trajectory.advance((records.get(key) or {}, None))
     shutil.rmtree(whole_log)
     with WorkLogWriter(log, "foreign") as writer:
         writer.append("of other settings", {"response_ids": [1], "response": "?"})

@@ -1,4 +1,4 @@
-"""A small study on a random model: conditions, chains, and an engine that watches or interrupts."""
+"""A small study on a random model: conditions, trajectories, and an engine that watches or interrupts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from stair.core import EngineIdentity, Problem, ReadSpecification
+from stair.core import EngineIdentity, Place, Problem, ReadSpecification
 from stair.engines.base import Completion, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine
 from stair.method import BankFree, Reflector, Segment, random_reflector
 from stair.records.progress import Progress
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Chain
-from stair.sessions.failures import Failed, Failures
 from stair.sessions.renderer import Renderer
-from stair.sessions.runner import run_chains
-from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
+from stair.sessions.run import Failed, generate
+from stair.sessions.trajectory import Control, Generation, Trajectory, questions
 from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from tests.conftest import LAYERS, TOKENS
 
@@ -101,40 +99,35 @@ class Study:
     failed: list[Failed] = field(default_factory=list)
     """What the last run could not generate."""
 
-    def protocol(self, condition: str, turns: int, control: ControllerUse | None) -> SessionProtocol:
-        return SessionProtocol(
-            model="m",
-            benchmark="b",
-            condition=condition,
+    def generation(self, condition: str) -> Generation:
+        return Generation(
             model_revision="revision",
             engine=EngineIdentity("transformers", "1", "sdpa", "float32"),
             renderer=self.renderer,
             sampling=self.sampling,
             max_new_tokens=9,
-            study=self.name,
-            turns=turns,
-            control=control,
+            control=self.control(condition),
             banks=BankStore(self.folder / condition / "banks"),
             layout=self.layout,
         )
 
-    def control(self, condition: str) -> ControllerUse | None:
+    def control(self, condition: str) -> Control | None:
         if condition in ("vanilla", "native"):
             return None
         if condition == "bank_free":
             scales = BankFree.zeros(LAYERS, 4, 16)
             with torch.no_grad():
                 scales.scales += self.scale
-            return ControllerUse(scales.digest, LAYERS, None, scales)
+            return Control(scales.digest, LAYERS, False, scales)
         if condition == "random_reflector":
-            return ControllerUse("random 1", LAYERS, READS[condition], random_reflector(LAYERS, 4, 16, 1))
+            return Control("random 1", LAYERS, True, random_reflector(LAYERS, 4, 16, 1))
         weights = Reflector.draw(LAYERS, 4, 16, seed=3)
-        return ControllerUse(weights.digest, LAYERS, READS[condition], weights)
+        return Control(weights.digest, LAYERS, True, weights)
 
-    def chains(self, condition: str) -> list[SessionChain]:
-        """The chains afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
+    def trajectories(self, condition: str) -> list[Trajectory]:
+        """The trajectories afresh. `own_first` is STAIR with a T1 of its own, as the LoRA conditions have."""
         turns = 1 if condition == "vanilla" else self.turns
-        protocol = self.protocol(condition, turns, self.control(condition))
+        settings, place = self.generation(condition), Place("m", "b", condition)
         schedule: dict[str, list[Problem]] = {}
         for row in evaluation_sessions(list(PROBLEMS), "b", "seed"):
             schedule.setdefault(row["session_id"], []).append(PROBLEMS[row["problem_id"]])
@@ -143,22 +136,21 @@ class Study:
             for sample in range(self.samples):
                 reused = condition not in ("vanilla", "own_first")
                 first = self.first_rows.get((problems[0].problem_id, sample)) if reused else None
-                found.append(SessionChain(protocol, session, sample, problems[:turns], first))
+                asked = questions(place, session, sample, problems[:turns], self.name, READS.get(condition))
+                found.append(Trajectory(settings, asked, first))
         return found
 
     def log(self, condition: str) -> WorkLog:
         return WorkLog(self.folder / condition / "log")
 
     def go(self, condition: str, engine: WatchedEngine, writer: str = "shard-0-of-1") -> Rows:
-        """Runs a condition's chains to their ends, from what the log holds; the rows."""
-        chains = self.chains(condition)
+        """Runs a condition's trajectories to their ends, from what the log holds; the rows."""
+        trajectories = self.trajectories(condition)
         progress = Progress(self.folder / "progress", condition, total=1000, unit="responses")
-        everything: list[Chain] = list(chains)
         with WorkLogWriter(self.folder / condition / "log", writer) as log:
-            failed = Failures()
-            run_chains(everything, engine, self.log(condition), log, progress, failed)
-            self.failed = failed
-        return rows_of(chains)
+            self.failed = []
+            generate(trajectories, engine, self.log(condition), log, progress, self.failed)
+        return rows_of(trajectories)
 
     def answer_first(self) -> Rows:
         """Runs Vanilla; its rows are the shared T1."""
@@ -172,9 +164,9 @@ def fresh(study: Study, folder: Path) -> Study:
     return Study(study.model, study.renderer, folder, study.sessions, study.samples, study.first_rows)
 
 
-def rows_of(chains: list[SessionChain]) -> Rows:
+def rows_of(trajectories: Iterable[Trajectory]) -> Rows:
     """All rows in the order in which they are sealed."""
-    return in_order([row for chain in chains for row in chain.rows])
+    return in_order([row for trajectory in trajectories for row in trajectory.rows])
 
 
 def in_order(rows: Rows) -> Rows:

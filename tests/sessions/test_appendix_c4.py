@@ -12,9 +12,9 @@ from stair.config.evaluation import Condition
 from stair.engines.base import Engine
 from stair.records.seeds import seed_of
 from stair.records.shards import Shard
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import run_shard, sealed_rows
 from stair.sessions.invariants import CheckedTurn, condition_checks, group_checks, shared_t1_checks
+from stair.sessions.run import run_shard, sealed_rows
+from stair.sessions.trajectory import Trajectory
 from tests.conftest import LAYERS
 from tests.sessions.protocol_cases import READS, Rows, Study, WatchedEngine, in_order
 from tests.sessions.test_killed_while_decoding import killed_at_step
@@ -140,16 +140,16 @@ def test_another_run_gives_its_t2_responses_by_key(shared: Study, tmp_path: Path
     again = second(shared, tmp_path / "again")
     place = again.folder / condition
 
-    def chains(_: bool) -> list[Chain]:
-        return list(again.chains(condition))
+    def trajectories(_: bool) -> list[Trajectory]:
+        return again.trajectories(condition)
 
     other = [shared.folder / condition / "log"]
-    run_shard(chains, place, Shard(0, 1), no_engine, (again.folder / "progress", condition), other)
-    assert in_order(list(sealed_rows(again.chains(condition), place, others=other))) == expected
+    run_shard(trajectories, place, Shard(0, 1), no_engine, (again.folder / "progress", condition), other)
+    assert in_order(list(sealed_rows(again.trajectories(condition), place, others=other))) == expected
     # Another intervention is another key.
     with pytest.raises(AssertionError, match="an engine was loaded"):
         run_shard(
-            lambda _: list(again.chains("native")),
+            lambda _: list(again.trajectories("native")),
             again.folder / "native",
             Shard(0, 1),
             no_engine,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from stair.sessions.runner import walk
+from stair.sessions.run import read_log
 from tests.conftest import random_model
 from tests.sessions.protocol_cases import Study, WatchedEngine
 
@@ -98,7 +98,7 @@ def test_a_damaged_weight_names_each_response_in_one_line(
             weight[3, 5] = sound
     log = again.log("vanilla")
     assert 4 <= len(log) < len(whole)
-    asked = {chain.next() for chain in again.chains("vanilla")}
+    asked = {each.advance() for each in again.trajectories("vanilla")}
     named = {failed.key for failed in again.failed}
     assert named < asked and len(named) == len(again.failed) == len(whole) - len(log)
     for failed in again.failed:
@@ -112,13 +112,13 @@ def test_a_process_failure_leaves_responses_missing_and_later_turns_wait(study: 
     engine = WatchedEngine(study.model, stop_after=7)
     with pytest.raises(KeyboardInterrupt):
         study.go("native", engine)
-    log, chains = study.log("native"), study.chains("native")
+    log, trajectories = study.log("native"), study.trajectories("native")
     rows = []
-    for chain in chains:
-        _, ended = walk(chain, log)
-        turns = [row["turn"] for row in chain.rows]
+    for trajectory in trajectories:
+        _, ended = read_log(trajectory, log)
+        turns = [row["turn"] for row in trajectory.rows]
         assert turns == list(range(1, len(turns) + 1)), "no turn stands behind a missing one"
         assert ended == (len(turns) == 4)
-        rows += chain.rows
+        rows += trajectory.rows
     assert len(rows) == 10 + 7
-    assert any(len(chain.rows) < 4 for chain in chains)
+    assert any(len(each.rows) < 4 for each in trajectories)

@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a decode, for real; and every other layout of the same chains: the same tokens."""
+"""SIGKILL in the middle of a decode, for real; and every other layout of the same trajectories: the same tokens."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.engines.base import SamplingSettings
 from stair.records.shards import Shard
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import run_shard
 from stair.sessions.renderer import Renderer
-from stair.sessions.runner import walk
+from stair.sessions.run import read_log, run_shard
+from stair.sessions.trajectory import Trajectory
 from tests.conftest import TOKENS
 from tests.sessions.conftest import STOP_IDS
 from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, rows_of
@@ -60,19 +59,19 @@ def in_shards(study: Study, condition: str, of: int, width: int, numbers: tuple[
     numbers = tuple(range(of)) if numbers is None else numbers
     for number in numbers:
 
-        def chains(_: bool, number: int = number) -> list[Chain]:
-            return list(Shard(number, of).share(study.chains(condition)))
+        def share(_: bool, number: int = number) -> list[Trajectory]:
+            return Shard(number, of).share(study.trajectories(condition))
 
         run_shard(
-            chains,
+            share,
             study.folder / condition,
             Shard(number, of),
             lambda: WatchedEngine(study.model, width=width),
             (study.folder / "progress", f"{condition}/{number}"),
         )
-    chains = [chain for number in numbers for chain in Shard(number, of).share(study.chains(condition))]
-    assert all(walk(chain, study.log(condition))[1] for chain in chains)
-    return rows_of(chains)
+    found = [each for number in numbers for each in Shard(number, of).share(study.trajectories(condition))]
+    assert all(read_log(each, study.log(condition))[1] for each in found)
+    return rows_of(found)
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
@@ -99,7 +98,7 @@ def test_tokens_are_the_same_alone_in_a_batch_of_16_killed_and_in_other_shards(
     assert tokens_of(killed.go("stair", WatchedEngine(study.model, width=16))) == tokens_of(expected)
 
     alone = tokens_of(in_shards(layout(study, tmp_path / "alone"), "stair", of=10, width=16, numbers=(0, 7)))
-    assert len(alone) == 2 * 4, "one chain a shard"
+    assert len(alone) == 2 * 4, "one trajectory a shard"
     assert all(each in tokens_of(expected) for each in alone)
     shards = layout(study, tmp_path / "shards")
     assert tokens_of(in_shards(shards, "stair", of=3, width=16)) == tokens_of(expected)

@@ -1,4 +1,4 @@
-"""A response that cannot be generated: its chain ends there, all others are generated, and it is missing by name (C.3)."""
+"""A response that cannot be generated: its trajectory ends there, all others are generated, and it is missing by name (C.3)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from typing import Any
 import pytest
 import torch
 
-from stair.engines.base import Engine, Request
+from stair.engines.base import Engine, Reconstruction, Request
 from stair.records.keys import ids_digest
 from stair.records.shards import Shard
 from stair.records.worklog import WorkLog, WorkLogWriter
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import run_shard, sealed_rows
-from stair.sessions.failures import ResponsesFailed
-from stair.sessions.session import SessionChain
+from stair.sessions.run import ResponsesFailed, run_shard, sealed_rows
+from stair.sessions.trajectory import Trajectory
 from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order
 
 BLOCK = 32
@@ -72,7 +70,7 @@ class OnlyShard:
     study: Study
     condition: str
     accept: bool = False
-    missing_first: dict[tuple[str, int], str] = field(default_factory=dict)
+    missing_first: dict[str, str] = field(default_factory=dict)
     engines: list[WatchedEngine] = field(default_factory=list)
 
     @property
@@ -83,22 +81,21 @@ class OnlyShard:
     def marker(self) -> Path:
         return self.work / "shard-0-of-1.json"
 
-    def chains(self, _: bool = False) -> list[SessionChain]:
-        chains = self.study.chains(self.condition)
-        for chain in chains:
-            chain.missing = self.missing_first.get((chain.session_id, chain.sample))
-            if chain.missing is not None:
-                chain.first_row = None
-        return chains
+    def trajectories(self, _: bool = False) -> list[Trajectory]:
+        return [
+            Trajectory(each._settings, each.questions, missing=self.missing_first[str(each)])
+            if str(each) in self.missing_first
+            else each
+            for each in self.study.trajectories(self.condition)
+        ]
 
     def run(self, width: int = 4) -> None:
         def load() -> Engine:
             self.engines.append(WatchedEngine(self.study.model, width=width))
             return self.engines[-1]
 
-        everything: Callable[[bool], list[Chain]] = lambda load: list(self.chains(load))  # noqa: E731
         progress = (self.study.folder / "progress", f"evaluation/{self.condition}/0")
-        run_shard(everything, self.work, Shard(0, 1), load, progress, accept_missing=self.accept)
+        run_shard(self.trajectories, self.work, Shard(0, 1), load, progress, accept_missing=self.accept)
 
     def progress(self) -> tuple[int, int]:
         """Finished responses and all responses, as the last attempt's progress file has them."""
@@ -111,7 +108,7 @@ class OnlyShard:
 
     def sealed(self) -> tuple[Rows, list[dict[str, Any]]]:
         gaps: list[dict[str, Any]] = []
-        return in_order(list(sealed_rows(self.chains(), self.work, gaps, accept_missing=self.accept))), gaps
+        return in_order(list(sealed_rows(self.trajectories(), self.work, gaps, accept_missing=self.accept))), gaps
 
     def failed(self) -> list[str]:
         """The responses that have failed, of all attempts."""
@@ -156,7 +153,7 @@ def tokens_of(rows: Rows) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize(("study", "condition"), [("qwen3", "native"), ("qwen3_5", "stair")], indirect=["study"])
-def test_one_response_that_fails_every_time_stops_its_own_chain_only(
+def test_one_response_that_fails_every_time_stops_its_own_trajectory_only(
     study: Study, tmp_path: Path, condition: str
 ) -> None:
     expected, lost, request = one_of(study, condition, 2)
@@ -177,7 +174,7 @@ def test_one_response_that_fails_every_time_stops_its_own_chain_only(
                 "a failure is tried once a start, others never again"
             )
         assert shard.failed() == [f"session {lost['session_id']}, sample {lost['sample']}, turn 2"]
-        with pytest.raises(ValueError, match="1 of 10 chains have not ended"):
+        with pytest.raises(ValueError, match="1 of 10 trajectories have not ended"):
             shard.sealed()
         # Accepted as missing, it is not asked for again.
         shard.accept, attempts = True, len(shard.engines)
@@ -216,20 +213,23 @@ def test_an_accepted_failure_ends_no_shard(study: Study, tmp_path: Path, capsys:
     assert tokens_of(shard.sealed()[0]) == tokens_of(without(expected, lost))
     for path in (shard.work / "log").glob("*.log"):
         path.unlink()
-    with pytest.raises(ValueError, match="10 of 10 chains have not ended"):
+    with pytest.raises(ValueError, match="9 of 10 trajectories have not ended"):
         shard.sealed()
     assert not shard.marker.exists()
 
 
-def test_states_that_cannot_be_reconstructed_stop_their_own_chain(study: Study, tmp_path: Path) -> None:
+def test_states_that_cannot_be_reconstructed_stop_their_own_trajectory(study: Study, tmp_path: Path) -> None:
     """T1's states come from a pass over its saved tokens, before T2 is asked."""
     study.sessions, study.samples = 3, 2
     rows = study.go("stair", WatchedEngine(study.model))
     first = next(row for row in rows if row["turn"] == 1 and row["sample"] == 1)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
-    (chain,) = [c for c in shard.chains() if (c.session_id, c.sample) == (first["session_id"], 1)]
-    chain.next()
-    whole = (*chain._turns[0].prompt_ids, *chain._turns[0].response_ids)
+    name = f"session {first['session_id']}, sample 1, turn 1"
+    (trajectory,) = [each for each in shard.trajectories() if str(each) == name]
+    trajectory.advance()
+    lost = trajectory.advance()
+    assert isinstance(lost, Reconstruction)
+    whole = (*lost.prompt_ids, *lost.response_ids)
     with pytest.MonkeyPatch.context() as patch:
         reconstruct = WatchedEngine.reconstruct
 
@@ -292,7 +292,7 @@ def test_a_t1_that_is_missing_in_vanilla_is_missing_in_what_reuses_it(study: Stu
     expected = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in expected if row["turn"] == 1)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "stair")
-    shard.missing_first[lost["session_id"], lost["sample"]] = "out of memory"
+    shard.missing_first[f"session {lost['session_id']}, sample {lost['sample']}, turn 1"] = "out of memory"
     shard.run()
     rows, gaps = shard.sealed()
     assert rows == without(expected, lost)
@@ -355,12 +355,12 @@ def test_states_that_are_lost_are_not_needed_for_a_missing_response(study: Study
     rows = study.go("stair", WatchedEngine(study.model))
     lost = next(row for row in rows if row["turn"] == 2)
     shard = OnlyShard(fresh(study, tmp_path / "again"), "stair", accept=True)
-    place = lost["session_id"], lost["sample"]
-    (chain,) = [each for each in shard.chains() if (each.session_id, each.sample) == place]
-    key = chain.next()
-    assert key is not None
+    name = f"session {lost['session_id']}, sample {lost['sample']}, turn 1"
+    (trajectory,) = [each for each in shard.trajectories() if str(each) == name]
+    key = trajectory.advance()
+    assert isinstance(key, str)
     with WorkLogWriter(shard.work / "failed", "shard-0-of-1") as writer:
-        writer.append(key, {"response": chain.name, "reason": "out of memory"})
+        writer.append(key, {"response": str(trajectory), "reason": "out of memory"})
     shard.run()
     found, gaps = shard.sealed()
     assert [gap["turn"] for gap in gaps] == [2, 3, 4]

@@ -10,9 +10,9 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.records.shards import Shard
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import run_shard
 from stair.sessions.renderer import Renderer
+from stair.sessions.run import read_log, run_shard
+from stair.sessions.trajectory import Trajectory
 from tests.sessions.conftest import STOP_IDS
 from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, rows_of
 
@@ -51,22 +51,18 @@ def test_native_again_in_other_batches_and_shards_gives_natives_tokens(study: St
     again = Study(study.model, study.renderer, tmp_path / "again", study.sessions, study.samples, study.first_rows)
     for number in range(3):
 
-        def chains(_: bool, number: int = number) -> list[Chain]:
-            return list(Shard(number, 3).share(again.chains("native")))
+        def share(_: bool, number: int = number) -> list[Trajectory]:
+            return Shard(number, 3).share(again.trajectories("native"))
 
         run_shard(
-            chains,
+            share,
             again.folder / "native",
             Shard(number, 3),
             lambda: WatchedEngine(study.model, width=7, prefill=2),
             (again.folder / "progress", f"native/{number}"),
         )
-    found = again.chains("native")
-    for chain in found:
-        while (key := chain.next()) is not None:
-            record = again.log("native").get(key)
-            assert record is not None
-            chain.append_record(record)
+    found = again.trajectories("native")
+    assert all(read_log(each, again.log("native"))[1] for each in found)
     assert tokens_of(rows_of(found)) == tokens_of(expected)
 
 
@@ -75,7 +71,7 @@ def test_what_asks_again_is_asked_anew_in_another_layout(study: Study) -> None:
 
     def keys(**layout: object) -> set[str]:
         study.layout = layout
-        return {chain.next() for chain in study.chains("native")}
+        return {each.advance() for each in study.trajectories("native")}
 
     native, wide, narrow = keys(), keys(repeats="native", batch_width=12), keys(repeats="native", batch_width=7)
     assert len(native | wide | narrow) == 3 * 5 * 2

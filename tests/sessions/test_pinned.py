@@ -6,8 +6,7 @@ of a response key raises PROTOCOL_VERSION, and then the keys here change with it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,19 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from stair.config.resolve import resolve
-from stair.core import EngineIdentity, Problem, ReadSpecification
+from stair.core import EngineIdentity, Place, Problem, ReadSpecification, user_message
 from stair.engines.base import SamplingSettings
 from stair.paper.make import tables_from
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.records.rows import Rollout, SourceRecord
 from stair.records.schemas import RESPONSES, ROLLOUTS
+from stair.records.seeds import seed_of
 from stair.records.tables import read_table, write_table
 from stair.records.worklog import WorkLogWriter
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import sealed_rows
 from stair.sessions.renderer import Renderer
-from stair.sessions.session import ControllerUse, SessionChain, SessionProtocol
-from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.run import sealed_rows
+from stair.sessions.trajectory import Control, Generation, Question, Trajectory, questions
 from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from stair.stages.sessions.training_sessions import training_sessions
 from tests.statistics.paper_rows import rows_of_evaluation, write_rows
@@ -71,45 +69,53 @@ def answered(number: int, **more: Any) -> dict[str, Any]:
     )
 
 
-def logged(chain: Chain, work: Path, record_of: Callable[[int], dict[str, Any]]) -> list[str]:
-    """Takes a chain to its end with written records, which go into the stage's log; its keys."""
-    keys = []
+def logged(trajectory: Trajectory, work: Path, record_of: Callable[[int], dict[str, Any]]) -> list[str]:
+    """Takes a trajectory to its end with written records, which go into the stage's log; its keys."""
+    keys: list[str] = []
     with WorkLogWriter(work / "log", "shard-0-of-1") as log:
-        while (key := chain.next()) is not None:
+        key = trajectory.advance()
+        while isinstance(key, str):
             record = record_of(len(keys))
             log.append(key, record)
-            chain.append_record(record)
             keys.append(key)
+            key = trajectory.advance((record, None))
+    assert key is None
     return keys
 
 
-def sealed(path: Path, schema: Any, chains: Iterable[Chain], work: Path) -> list[dict[str, Any]]:
-    write_table(path, schema, sealed_rows(chains, work, []))
+def sealed(path: Path, schema: Any, trajectory: Trajectory, work: Path) -> list[dict[str, Any]]:
+    write_table(path, schema, sealed_rows([trajectory], work, []))
     return read_table(path, schema)
 
 
-def rollout(plain: Renderer) -> RolloutChain:
-    settings = RolloutSettings("m", "pool", "revision", ENGINE, plain, LAW, 9, PROMPT, "rollouts")
-    return RolloutChain(settings, RECORDS[1], 2)
+def rollout(plain: Renderer) -> Trajectory:
+    record, sample = RECORDS[1], 2
+    names = dict(model="m", record_id=record.record_id, problem_id=record.problem_id, sample=sample)
+    seed = seed_of("rollouts", "pool", "m", record.record_id, sample)
+    assert seed == 2930068926363111425
+    settings = Generation("revision", ENGINE, plain, LAW, 9, tuple(ROLLOUTS.names))
+    return Trajectory(settings, [Question(user_message(PROMPT, record.problem), seed, names)])
 
 
-def session(plain: Renderer, folder: Path, *, reads: bool) -> SessionChain:
-    control = ControllerUse("c" * 64, (1, 3), ReadSpecification()) if reads else None
-    protocol = SessionProtocol(
-        model="m",
-        benchmark="b",
-        condition="stair" if reads else "native",
+def session(
+    plain: Renderer,
+    folder: Path,
+    read: ReadSpecification | None,
+    *,
+    turns: int = 4,
+    study: str = "evaluation",
+) -> Trajectory:
+    settings = Generation(
         model_revision="revision",
         engine=ENGINE,
         renderer=plain,
         sampling=LAW,
         max_new_tokens=9,
-        study="evaluation",
-        turns=4,
-        control=control,
+        control=Control("c" * 64, (1, 3), True) if read is not None else None,
         banks=BankStore(folder / "banks"),
     )
-    return SessionChain(protocol, "s-p0", 1, PROBLEMS)
+    place = Place("m", "b", "native" if read is None else "stair")
+    return Trajectory(settings, questions(place, "s-p0", 1, PROBLEMS[:turns], study, read))
 
 
 def a_turn(reads: bool) -> Callable[[int], dict[str, Any]]:
@@ -128,11 +134,9 @@ def a_turn(reads: bool) -> Callable[[int], dict[str, Any]]:
 
 def test_a_rollout(plain: Renderer, tmp_path: Path) -> None:
     assert PROTOCOL_VERSION == 3, "the keys below are this version's"
-    chain = rollout(plain)
-    assert chain.seed == 2930068926363111425
-    keys = logged(chain, tmp_path, lambda number: answered(number, batch_invariant=None))
+    keys = logged(rollout(plain), tmp_path, lambda number: answered(number, batch_invariant=None))
     assert keys == ["0d0d970bf02a1b4d52a837e64442504ce732612b172a48c4eec393341246a788"]
-    (row,) = sealed(tmp_path / "rows.parquet", ROLLOUTS, [rollout(plain)], tmp_path)
+    (row,) = sealed(tmp_path / "rows.parquet", ROLLOUTS, rollout(plain), tmp_path)
     assert digest_of(row) == "4bbefe2628f67938f1209ace27bc1651babd3a6ad5b60aeddead973c641d6703"
 
 
@@ -162,8 +166,9 @@ SEEDS = [8933089363005487640, 8617005822081093643, 7146163555858634429, 19126543
     ids=["native", "stair"],
 )
 def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str], rows: str) -> None:
-    assert logged(session(plain, tmp_path, reads=reads), tmp_path, a_turn(reads)) == keys
-    found = sealed(tmp_path / "rows.parquet", RESPONSES, [session(plain, tmp_path, reads=reads)], tmp_path)
+    read = ReadSpecification() if reads else None
+    assert logged(session(plain, tmp_path, read), tmp_path, a_turn(reads)) == keys
+    found = sealed(tmp_path / "rows.parquet", RESPONSES, session(plain, tmp_path, read), tmp_path)
     assert [row["seed"] for row in found] == SEEDS
     assert digest_of(found) == rows
 
@@ -179,14 +184,9 @@ def test_a_session(plain: Renderer, tmp_path: Path, reads: bool, keys: list[str]
 )
 def test_the_second_turn_of_a_control(plain: Renderer, tmp_path: Path, read: ReadSpecification, key: str) -> None:
     """The study's name decides the seed, the read specification the key."""
-    protocol = replace(
-        session(plain, tmp_path, reads=True).protocol,
-        study="shared-t1",
-        turns=2,
-        control=ControllerUse("c" * 64, (1, 3), read),
-    )
-    assert protocol.seed("p1", 1) == 2291328501298991987
-    assert logged(SessionChain(protocol, "s-p0", 1, PROBLEMS), tmp_path, a_turn(True))[1] == key
+    trajectory = session(plain, tmp_path, read, turns=2, study="shared-t1")
+    assert trajectory.questions[1].seed == 2291328501298991987
+    assert logged(trajectory, tmp_path, a_turn(True))[1] == key
 
 
 def test_the_order_of_sessions() -> None:

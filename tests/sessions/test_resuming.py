@@ -16,9 +16,8 @@ from stair.records.progress import Progress
 from stair.records.shards import Shard
 from stair.records.worklog import WorkLog
 from stair.sessions.banks import BankStore
-from stair.sessions.chain import Chain
-from stair.sessions.chain_shards import run_shard, sealed_rows
-from stair.sessions.runner import finished
+from stair.sessions.run import read_log, run_shard, sealed_rows
+from stair.sessions.trajectory import Trajectory
 from tests.conftest import LAYERS
 from tests.sessions.protocol_cases import Rows, Study, WatchedEngine, fresh, in_order, rows_of
 
@@ -72,7 +71,7 @@ def test_a_torn_log_costs_one_response(study: Study, tmp_path: Path) -> None:
 
 def sealed(study: Study, condition: str) -> Rows:
     """A condition's rows from its log alone."""
-    return in_order(list(sealed_rows(study.chains(condition), study.folder / condition)))
+    return in_order(list(sealed_rows(study.trajectories(condition), study.folder / condition)))
 
 
 def no_engine() -> Engine:
@@ -82,13 +81,13 @@ def no_engine() -> Engine:
 def test_a_finished_log_needs_no_engine(study: Study) -> None:
     study.sessions = 3
     rows = study.go("stair", WatchedEngine(study.model))
-    chains = study.chains("stair")
-    assert finished(chains, study.log("stair")) == (3 * 3 * 2, 0, 3 * 3 * 2)
-    assert rows_of(chains) == rows
+    trajectories, log = study.trajectories("stair"), study.log("stair")
+    assert [read_log(each, log) for each in trajectories] == [(3, True)] * 3 * 2
+    assert rows_of(trajectories) == rows
     assert sealed(study, "stair") == rows
     marker = study.folder / "stair" / "shard-0-of-1.json"
     run_shard(
-        lambda _: list(study.chains("stair")),
+        lambda _: list(study.trajectories("stair")),
         study.folder / "stair",
         Shard(0, 1),
         no_engine,
@@ -99,18 +98,19 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
 
 def taken_over(study: Study, condition: str, other: Path, load: Callable[[], Engine]) -> Rows:
     """The rows of a condition in a run that reuses another one's answers."""
-    chains, place = study.chains(condition), study.folder / condition
+    trajectories, place = study.trajectories(condition), study.folder / condition
     progress = (study.folder / "progress", condition)
     run_shard(
-        lambda _: list(study.chains(condition)),
+        lambda _: list(study.trajectories(condition)),
         place,
         Shard(0, 1),
         load,
         progress,
         [other / "log"],
     )
-    assert finished(chains, WorkLog(place / "log", other / "log")).unfinished == 0
-    return rows_of(chains)
+    log = WorkLog(place / "log", other / "log")
+    assert all(read_log(each, log)[1] for each in trajectories)
+    return rows_of(trajectories)
 
 
 def test_a_t1_that_another_run_answered_without_keeping_its_states_is_reconstructed(
@@ -142,7 +142,7 @@ def test_states_that_another_run_kept_are_none_where_nothing_reads(study: Study,
 def test_sealing_an_unfinished_condition_says_how_much_is_missing(study: Study) -> None:
     study.sessions = 2
     cut_off(study, "native", 11)
-    with pytest.raises(ValueError, match=r"1 of 4 chains have not ended.*run the stage's shards again"):
+    with pytest.raises(ValueError, match=r"1 of 4 trajectories have not ended.*run the stage's shards again"):
         sealed(study, "native")
 
 
@@ -157,11 +157,11 @@ def test_the_number_of_shards_may_change_in_the_middle(study: Study, tmp_path: P
             engines.append(WatchedEngine(study.model, stop_after=stop_after))
             return engines[-1]
 
-        def chains(_: bool) -> list[Chain]:
-            return list(Shard(number, of).share(again.chains("stair")))
+        def share(_: bool) -> list[Trajectory]:
+            return Shard(number, of).share(again.trajectories("stair"))
 
         progress = (again.folder / "progress", f"stair/{number}")
-        run_shard(chains, again.folder / "stair", Shard(number, of), load, progress)
+        run_shard(share, again.folder / "stair", Shard(number, of), load, progress)
 
     shard(0, 2)
     with pytest.raises(KeyboardInterrupt):

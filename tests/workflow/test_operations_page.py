@@ -232,7 +232,7 @@ def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
     assert done.returncode == 1
     # When Vanilla's T1 were sealed anew, the shards that reuse them have run again before their seals.
     for condition in found:
-        assert f"{condition}: {lost[condition]} chains have not ended" in done.stderr
+        assert f"{condition}: {lost[condition]} trajectories have not ended" in done.stderr
     REPEAT(project)
     assert results(project) == results(whole)
     for condition in lost:

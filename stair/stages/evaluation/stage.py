@@ -15,10 +15,10 @@ from stair.config.paths import RunPaths, shared_t1
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import write_table
-from stair.sessions.chain_shards import report_missing, run_shard, sealed_rows
 from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, cut_trajectories, wrongly_captured
 from stair.sessions.positions import KEY as POSITIONS
 from stair.sessions.positions import AuxiliaryPositions
+from stair.sessions.run import report_missing, run_shard, sealed_rows
 from stair.sessions.study import Study
 
 
@@ -28,7 +28,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
     sessions = Shard(shard, of).share(list(study.sessions))
     with ExitStack() as ended:
         run_shard(
-            lambda load: study.chains(sessions, load=load),
+            lambda load: study.trajectories(sessions, load=load),
             study.work,
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
@@ -90,8 +90,9 @@ def _checked(
     turns: list[CheckedTurn] = []
     wrong: list[str] = []
     reads = study.config.reads_bank(study.condition)
-    chains, accept = study.chains(sorted(study.sessions), load=False), study.config.accept_missing
-    for row in sealed_rows(chains, study.work, gaps, logs_to_reuse(study), accept_missing=accept):
+    trajectories = study.trajectories(sorted(study.sessions), load=False)
+    accept = study.config.accept_missing
+    for row in sealed_rows(trajectories, study.work, gaps, logs_to_reuse(study), accept_missing=accept):
         turns.append(turn := CheckedTurn.of(row))
         renderer, ids = study.backbone.renderer, row["response_ids"]
         wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads)

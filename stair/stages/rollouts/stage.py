@@ -4,37 +4,60 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
 from stair.records.files import matching, read_mapping, write_json
+from stair.records.keys import digest_of
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
+from stair.records.seeds import seed_of
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
-from stair.sessions.chain_shards import report_missing, run_shard, sealed_rows
-from stair.stages.rollouts.rollout import RolloutChain, RolloutSettings
+from stair.sessions.run import report_missing, run_shard, sealed_rows
+from stair.sessions.trajectory import Generation, Question, Trajectory
 
 
-def _settings(config: Config, backbone: Backbone) -> RolloutSettings:
+def _trajectories(config: Config, backbone: Backbone, records: Iterable[SourceRecord]) -> Iterator[Trajectory]:
+    """One trajectory of one turn for each sample. A record's samples are consecutive, because they share their prompt."""
     sampling = backbone.settings.rollout_sampling
-    return RolloutSettings(
-        model=backbone.key,
-        data_set=config.training_pool.name,
+    settings = Generation(
         model_revision=backbone.revision,
         engine=backbone.engine,
         renderer=backbone.renderer,
         sampling=backbone.sampling(sampling),
         max_new_tokens=sampling.max_new_tokens,
-        prompt=config.prompts[config.training_pool.prompt],
-        seed_name=config.rollouts.seed,
+        columns=tuple(ROLLOUTS.names),
+    )
+    prompt, data_set, model = config.prompts[config.training_pool.prompt], config.training_pool.name, backbone.key
+    for record in records:
+        user = user_message(prompt, record.problem)
+        for sample in range(config.rollouts.samples):
+            names = dict(model=model, record_id=record.record_id, problem_id=record.problem_id, sample=sample)
+            seed = seed_of(config.rollouts.seed, data_set, model, record.record_id, sample)
+            yield Trajectory(settings, [Question(user, seed, names)])
+
+
+def _digest(config: Config, backbone: Backbone) -> str:
+    """The digest of all settings that decide responses, without the problems."""
+    sampling = backbone.settings.rollout_sampling
+    return digest_of(
+        dict(
+            model=backbone.revision,
+            engine=backbone.engine.as_key(),
+            sampling=backbone.sampling(sampling).as_dict(),
+            max_new_tokens=sampling.max_new_tokens,
+            prompt=config.prompts[config.training_pool.prompt],
+            seed=config.rollouts.seed,
+        )
     )
 
 
@@ -42,15 +65,10 @@ def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
     return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
 
 
-def _chains(settings: RolloutSettings, records: Sequence[SourceRecord], samples: int) -> Iterator[RolloutChain]:
-    """Chains on demand. A record's samples are consecutive, because they share their prompt."""
-    return (RolloutChain(settings, record, sample) for record in records for sample in range(samples))
-
-
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Generates one shard of a model's rollouts."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
-    settings, samples = _settings(config, backbone), config.rollouts.samples
+    settings = _digest(config, backbone)
     servers_folder = paths.work("rollouts", model, "servers")
     records = Shard(shard, of).share(_records(paths, model))
     with ExitStack() as stack:
@@ -59,13 +77,13 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             name = f"{shard}-of-{of}"
             needs = Needs(
                 log=paths.log("rollouts", model, f"server-{name}"),
-                started=lambda facts: _record_server(servers_folder, f"shard-{name}", settings.digest, facts),
+                started=lambda facts: _record_server(servers_folder, f"shard-{name}", settings, facts),
                 longest=lambda: _longest(paths, backbone),
             )
             return stack.enter_context(backbone.running(needs))
 
         run_shard(
-            lambda generating: _chains(settings, records, samples),
+            lambda load: _trajectories(config, backbone, records),
             paths.work("rollouts", model),
             Shard(shard, of),
             load,
@@ -89,13 +107,12 @@ def _longest(paths: RunPaths, backbone: Backbone) -> int:
 def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Writes a model's rollouts from the logs, without a model; returns facts for the manifest."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
-    shared = _settings(config, backbone)
-    chains = _chains(shared, _records(paths, model), config.rollouts.samples)
+    trajectories = _trajectories(config, backbone, _records(paths, model))
     gaps: list[dict[str, Any]] = []
     output = paths.rollouts(model)
     batch_invariant: Counter[str] = Counter()
     others, accept = _logs_to_reuse(config, paths, model), config.accept_missing
-    rows = sealed_rows(chains, paths.work("rollouts", model), gaps, others, accept_missing=accept)
+    rows = sealed_rows(trajectories, paths.work("rollouts", model), gaps, others, accept_missing=accept)
     count = write_table(output, ROLLOUTS, _count_batch_invariant(rows, batch_invariant))
     report_missing(output, len(gaps))
     return {
@@ -104,7 +121,7 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
         "missing": gaps,
         **generating_facts(paths.work("rollouts", model)),
         "batch_invariant": dict(batch_invariant),
-        "servers": _servers(paths.work("rollouts", model, "servers"), shared.digest),
+        "servers": _servers(paths.work("rollouts", model, "servers"), _digest(config, backbone)),
     }
 
 
