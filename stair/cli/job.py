@@ -146,10 +146,10 @@ def _by_hand(rule: str) -> Callable[..., None]:
                 print(f"{folder} is already trained; to train it again, delete this folder first")
                 return
         inputs, outputs = files_of(config, paths, rule, names)
-        if rule not in _SHOWN or not _up_to_date(config, paths, outputs):
+        if not row.prints or not _up_to_date(config, paths, outputs):
             run_job(config, paths, rule, given, inputs, outputs, threads)
-        if rule in _SHOWN and outputs[0].is_file():
-            imported(_SHOWN[rule])(config, paths)
+        if row.prints and outputs[0].is_file():
+            imported(row.prints)(config, paths)
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
@@ -159,10 +159,6 @@ def _by_hand(rule: str) -> Callable[..., None]:
     )
     command.__annotations__ = {name: annotation for name, (annotation, _) in options.items()}
     return command
-
-
-_SHOWN = {"claims": "stair.paper.claims.stage:show", "comparison": "stair.paper.comparison.stage:show"}
-"""Rules whose commands also print what the run has: they write nothing that is up to date."""
 
 
 def _up_to_date(config: Config, paths: RunPaths, outputs: Sequence[Path]) -> bool:

@@ -6,25 +6,22 @@ import os
 import sys
 import traceback
 from textwrap import wrap
+from typing import Any
 
 import typer
-from click import Context, HelpFormatter
 from typer.core import TyperGroup
 
 from stair.cli import inspection, job, results, start, upkeep
 from stair.cli.environment import print_every_sign
 from stair.pipeline.jobs import JOBS
 
-_FOR_PEOPLE = ("check", "comparison", "claims", "report")
-"""Jobs that people run by hand to see something."""
-
 
 class Commands(TyperGroup):
     """Commands for people with a whole sentence each; then the names of those that run one job by hand."""
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         names = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
-        jobs = [name for name in names if name.replace("-", "_") in JOBS and name not in _FOR_PEOPLE]
+        jobs = [name for name in names if (row := JOBS.get(name.replace("-", "_"))) and not row.prints]
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, self.commands[name].get_short_help_str(limit=1_000)) for name in names if name not in jobs]

@@ -59,6 +59,8 @@ class Job(NamedTuple):
     """Whether its outputs are copied from a run of `reuse` that made them from the same inputs."""
     after: str = ""
     """A function with the same arguments, called once the manifest is written."""
+    prints: str = ""
+    """A function that prints its outputs. Its command for people calls it, and does no work where they are up to date."""
 
     @property
     def is_shard(self) -> bool:
@@ -328,9 +330,15 @@ JOBS: dict[str, Job] = {
         shown,
         (),
         lambda config, paths: map(paths.comparison, (".csv", ".md")),
+        prints="stair.paper.comparison.stage:show",
     ),
     "claims": Job(
-        "claims", "stair.paper.claims.stage:run", shown, (), lambda config, paths: map(paths.claims, (".csv", ".md"))
+        "claims",
+        "stair.paper.claims.stage:run",
+        shown,
+        (),
+        lambda config, paths: map(paths.claims, (".csv", ".md")),
+        prints="stair.paper.claims.stage:show",
     ),
     "provenance": Job(
         "provenance", "stair.pipeline.provenance:write_provenance", shown, (), lambda config, paths: [paths.provenance]
