@@ -10,7 +10,6 @@
 # make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
 # make gpu         tests and measurements on one GPU in 14 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (benchmarks/gpu.md)
-# make tiny-backbones    trains the tiny run's backbones again and compares them with those in backbones/ (WRITE=1 replaces these)
 # make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first
 # make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
@@ -35,7 +34,7 @@ ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUIL
 # A moved or copied project builds its own environment, whose programs name the folder.
 READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell pwd -P | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce paper archive from-archive tiny-backbones gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
+.PHONY: help env sglang-env reproduce paper archive from-archive gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
   lint lock lock-cuda lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
@@ -82,10 +81,6 @@ archive: $(READY)
 from-archive: $(READY)
 	$(if $(FILE),,$(error name the archive: make from-archive FILE=...))
 	@$(VENV)/bin/stair from-archive $(call quoted,$(FILE)) $(if $(findstring command,$(origin RUN)),--run $(call quoted,$(RUN)))
-
-tiny-backbones: $(READY)
-	@$(VENV)/bin/stair reproduce --run tiny-backbones --target backbones
-	@$(VENV)/bin/stair compare-backbones --run results/tiny-backbones $(if $(call on,$(WRITE)),--write)
 
 # A worker runs whole files, so that each makes its fixtures once. In the order of the names, small files
 # come last, and the workers end together.

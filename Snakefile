@@ -17,7 +17,6 @@ workdir: run.workdir
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/fetch.smk"
-include: "workflow/rules/backbones.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/preflight.smk"
 include: "workflow/rules/rollouts.smk"

@@ -33,7 +33,6 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.renderer import Renderer
 from stair.sessions.run import sealed_rows
 from stair.sessions.trajectory import Generation, Question, Trajectory
-from stair.tiny.tokenizer import train_tokenizer
 
 SAMPLES = 4
 PROMPT = "Please reason step by step, and put your final answer within \\boxed{}.\n\n{problem}"
@@ -41,18 +40,10 @@ PROBLEM = "A train leaves at {hour} and travels {distance} km at {speed} km/h. A
 
 
 def settings() -> Generation:
-    texts = [
-        "user\n",
-        "assistant\n",
-        PROMPT,
-        *(PROBLEM.format(hour=h, distance=7 * h, speed=3 * h) for h in range(200)),
-    ]
-    tokenizer: Any = train_tokenizer(texts, vocabulary=400, thinking=False)
-    stop = tokenizer.convert_tokens_to_ids(["<|im_end|>"])
     return Generation(
         model_revision="0" * 64,
         engine=EngineIdentity("transformers", "1", "sdpa", "bfloat16"),
-        renderer=Renderer(tokenizer, thinking=False, stop_ids=stop),
+        renderer=Renderer.load(Path(__file__).parents[1] / "backbones/tiny-qwen3-4b", thinking=False),
         sampling=SamplingSettings(temperature=0.7, top_p=0.8, top_k=20),
         max_new_tokens=4096,
         columns=tuple(ROLLOUTS.names),

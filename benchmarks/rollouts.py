@@ -13,18 +13,18 @@ import argparse
 import asyncio
 import json
 import resource
+import shutil
 import statistics
 import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
-from stair.config.resolve import resolve
 from stair.core import EngineIdentity
 from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
@@ -37,26 +37,16 @@ from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.renderer import Renderer
 from stair.sessions.run import generate
 from stair.sessions.trajectory import Generation, Need, Question, Trajectory
-from stair.tiny.small_architectures import build
-from stair.tiny.tokenizer import save_tokenizer, train_tokenizer
 
 ROOT = Path(__file__).parents[1]
-VOCABULARY = 320
+VOCABULARY = 666
 
 
 def make_model(folder: Path) -> None:
-    """A model folder: the tiny run's Qwen3 shape, random weights."""
-    tokenizer: Any = train_tokenizer(
-        [f"What is {a} + {b}?" for a in range(9) for b in range(9)], vocabulary=VOCABULARY, thinking=False
-    )
-    end, pad = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
+    """A model folder: the tiny run's Qwen3 with random weights, whose responses seldom end by themselves."""
+    shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", folder, dirs_exist_ok=True)
     torch.manual_seed(0)
-    tiny = resolve(ROOT, {"run": "tiny-backbones"}).models["qwen3-4b-instruct"].tiny
-    assert tiny is not None
-    model = build(tiny, VOCABULARY, (pad, end))
-    model.generation_config.eos_token_id = [end, pad]
-    model.save_pretrained(folder)
-    save_tokenizer(tokenizer, folder)
+    AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(folder)
 
 
 def trajectories(folder: Path, responses: int, tokens: int) -> list[Trajectory]:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, cast
 
 from benchmarks.figures import Figures
@@ -178,22 +179,20 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict
     from stair.stages.runtime.shapes import random_model
     from stair.stages.training.student import Student
     from stair.stages.training.teacher_forcing import Recompute, RecordedTurn, TeacherForcing
-    from stair.tiny.tokenizer import train_tokenizer
 
     torch.set_num_threads(chosen.threads)
     device = chosen.device
     config, layers = configuration(chosen, shape)
     thinking = config["model_type"] == "qwen3_5_text"
-    texts = ["user\n", "assistant\n", *(f"What is {a} + {b}? {a + b}" for a in range(20) for b in range(20))]
-    tokenizer: Any = train_tokenizer(texts, vocabulary=300, thinking=thinking)
-    renderer = Renderer(tokenizer, thinking=thinking, stop_ids=tokenizer.convert_tokens_to_ids(["<|im_end|>"]))
+    folder = Path(__file__).parents[1] / "backbones" / ("tiny-qwen3.5-4b" if thinking else "tiny-qwen3-4b")
+    renderer = Renderer.load(folder, thinking=thinking)
     model = random_model(config, device, getattr(torch, chosen.dtype), "sdpa")
     student = Student.new(model, cast(Any, Settings(kind, layers)), "benchmark")
     # Real text, so that decoding and encoding an answer gives its own ids and the native model's states of it are reused.
     turns = []
     for number in range(4):
         text = ", ".join(f"{a} + {number} = {a + number}" for a in range(chosen.tokens))
-        ids = tokenizer(text, add_special_tokens=False)["input_ids"][: chosen.tokens]
+        ids = renderer.tokenizer(text, add_special_tokens=False)["input_ids"][: chosen.tokens]
         turns.append(RecordedTurn(f"What is {number} + 1?", tuple(ids), 1.0))
     seconds: dict[str, float] = defaultdict(float)
     reads = [0.0]

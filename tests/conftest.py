@@ -26,7 +26,7 @@ from transformers import (
 )
 
 from stair.sessions.renderer import Renderer
-from stair.tiny.tokenizer import train_tokenizer
+from tools.tiny_backbones import train_tokenizer
 
 torch.set_num_threads(1)
 

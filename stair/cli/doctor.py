@@ -115,11 +115,8 @@ def _torch_cuda() -> str | None:
 
 
 def _wants_gpu(config: Config | None) -> bool:
-    """Whether a run's jobs may use a GPU and its models are not those that a CPU trains in minutes."""
-    return config is not None and (
-        config.transformers.device == "cuda"
-        or (config.transformers.device == "auto" and any(model.tiny is None for model in config.models.values()))
-    )
+    """Whether a run's jobs may use a GPU."""
+    return config is not None and config.transformers.device != "cpu"
 
 
 def _devices(config: Config | None, *, scheduler: bool) -> Iterator[Finding]:

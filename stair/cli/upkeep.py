@@ -107,39 +107,3 @@ def fetch(
     from stair.models.hub.fetch import fetch as start
 
     start(*open_run(run), only or ())
-
-
-@commands.command()
-def compare_backbones(
-    run: RunOption = TINY,
-    write: Annotated[
-        bool, typer.Option("--write", help="Replace the backbones that come with the project by the run's.")
-    ] = False,
-) -> None:
-    """Compare the small backbones that a run has trained with those that come with the project (backbones/).
-
-    Prints accuracies and digests. Weights depend on the processor, so a digest that differs is no error.
-    """
-    from stair.tiny.shipped import ship, shipped_digests, trained
-
-    backbones, digests = trained(*open_run(run)), shipped_digests()
-    for each in backbones:
-        shipped = digests.get(each.name)
-        if shipped is None:
-            print(f"{each.name}: not shipped; SHA-256 {each.digest}")
-        elif shipped == each.digest:
-            print(f"{each.name}: as shipped; SHA-256 {each.digest}")
-        else:
-            print(f"{each.name}: NOT AS SHIPPED; SHA-256 {each.digest}, shipped {shipped}")
-        for benchmark, turns in each.accuracies.items():
-            print(f"  {benchmark}: " + ", ".join(f"{turn} {share:.0%}" for turn, share in turns.items()))
-        if each.last["outside"]:
-            print(f"  warning: out of bounds: {', '.join(each.last['outside'])}")
-    if any(digests.get(each.name) != each.digest for each in backbones):
-        print("Accuracies of the shipped backbones: backbones/README.md")
-    if write:
-        ship(backbones)
-        print(
-            "Written: backbones/, with its model card and digests. To do: the digests in tests/tiny/test_shipped.py, and "
-            "docs/tiny.md with its picture after a new tiny run"
-        )

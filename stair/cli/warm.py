@@ -37,8 +37,6 @@ MODULES = (
     "stair.engines.transformers",
     "stair.stages.replay.analysis.geometry",
     "stair.stages.replay.analysis.read_prediction",
-    "stair.tiny.acceptance",
-    "stair.tiny.backbone_training",
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.models.qwen3_5.modeling_qwen3_5",
 )

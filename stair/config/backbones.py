@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from stair.config.engines import EngineName
-from stair.config.field_types import Count, Key, Natural, Positive, Share, Strict, check_one_source
+from stair.config.field_types import Key, Natural, Positive, Share, Strict, check_one_source
 
 
 class Sampling(Strict):
@@ -22,40 +22,6 @@ class Sampling(Strict):
     max_new_tokens: Positive
 
 
-Width = Annotated[int, Field(ge=1, le=100_000)]
-
-
-class TinyBackbone(Strict):
-    """A small model of a real architecture that the workflow trains itself; it stands for the model that it is listed as."""
-
-    architecture: str
-    layers: int = Field(ge=12, le=1000)
-    hidden_size: Width
-    heads: Width
-    kv_heads: Width
-    head_dim: Width
-    ffn: Width
-    steps: Count
-    batch_tokens: Positive
-    learning_rate: float = Field(gt=0)
-    seeds: tuple[str, ...] = Field(strict=False, min_length=1)
-
-    @model_validator(mode="after")
-    def _sizes_agree(self) -> Self:
-        if self.heads % self.kv_heads:
-            raise ValueError(f"heads ({self.heads}) must be a multiple of kv_heads ({self.kv_heads})")
-        turned = 8 if self.architecture == "qwen3_5" else 2  # RoPE turns pairs; Qwen3.5's, a quarter of the channels
-        if self.head_dim % turned:
-            raise ValueError(f"head_dim ({self.head_dim}) must be a multiple of {turned}, for the rotary embedding")
-        return self
-
-    @property
-    def full_attention_layers(self) -> tuple[int, ...]:
-        """The layers with full attention, from 0: every fourth of Qwen3.5, all of others."""
-        every = 4 if self.architecture == "qwen3_5" else 1
-        return tuple(range(every - 1, self.layers, every))
-
-
 class Model(Strict):
     """A backbone: where it lies, how it talks, how it samples."""
 
@@ -63,7 +29,6 @@ class Model(Strict):
     repository: str | None = None
     revision: str | None = None
     path: str | None = None
-    tiny: TinyBackbone | None = None
     template_sha256: str | None = Field(None, pattern=r"^[0-9a-f]{64}$")
     thinking: bool
     dtype: Literal["bfloat16", "float32", "float64"] = "bfloat16"
@@ -84,7 +49,7 @@ class Model(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        check_one_source(self)
+        check_one_source(self, "repository", "path")
         return self
 
     def sampling_for(self, benchmark: str) -> Sampling:

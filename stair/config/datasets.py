@@ -65,7 +65,7 @@ class Dataset(Strict):
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
-        check_one_source(self)
+        check_one_source(self, "repository", "path", "tiny")
         if self.path is None and self.file is None:
             raise ValueError(
                 f"file must name the file within {self.repository}"

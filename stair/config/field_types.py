@@ -61,8 +61,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def check_one_source(item: BaseModel) -> None:
+def check_one_source(item: BaseModel, *places: str) -> None:
     """Raises ValueError unless a model or a data set has exactly one place that it comes from."""
-    sources = [name for name in ("repository", "path", "tiny") if getattr(item, name) is not None]
-    if len(sources) != 1:
-        raise ValueError(f"give exactly one of repository, path and tiny (given: {', '.join(sources) or 'none'})")
+    given = [name for name in places if getattr(item, name) is not None]
+    if len(given) != 1:
+        raise ValueError(
+            f"give exactly one of {', '.join(places[:-1])} and {places[-1]} (given: {', '.join(given) or 'none'})"
+        )

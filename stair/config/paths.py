@@ -60,19 +60,6 @@ def project_root() -> Path:
     raise ConfigError("there is no Snakefile in the current folder; run this command in the project's folder")
 
 
-BACKBONE_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "chat_template.jinja",
-    "model.safetensors",
-)
-"""Everything in a small backbone's folder that a response can depend on."""
-
-BACKBONE_OUTPUTS = (*BACKBONE_FILES, "training_curve.csv")
-
-
 @dataclass(frozen=True)
 class RunPaths:
     """The files of a run, under its folder."""
@@ -122,10 +109,6 @@ class RunPaths:
     def shard(self, number: str, of: str, *parts: str) -> Path:
         """The completion marker of a shard."""
         return self.work(*parts) / f"shard-{number}-of-{of}.json"
-
-    def backbone(self, model: str) -> Path:
-        """A small backbone that the run trains."""
-        return self.folder / "backbones" / model
 
     def raw(self, name: str, suffix: str) -> Path:
         """A generated data set, in the schema of the real one."""
@@ -285,8 +268,6 @@ class RunPaths:
         settings = config.models[model]
         if settings.path is not None:
             return _local(settings.path)
-        if settings.tiny is not None:
-            return self.backbone(model)
         assert settings.repository is not None
         return _cached(config, "models", settings.repository, settings.revision)
 

@@ -13,7 +13,6 @@ from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.choice import engine_choice
-from stair.models.architectures import FILES
 from stair.models.hub.sources import check_fetched
 from stair.models.model_folder import check_weights, known_architecture, read_architecture
 from stair.records.files import existing_folder, read_mapping
@@ -148,11 +147,7 @@ def _model(config: Config, paths: RunPaths, model: str) -> Iterator[str]:
     settings, folder = config.models[model], paths.model_folder(config, model)
     if settings.path is not None and not config.only_measures:
         yield from _said("", require_folder, folder, f"models.{model}.path")
-    if (tiny := settings.tiny) is not None:
-        name, full, count = tiny.architecture, tiny.full_attention_layers, tiny.layers
-        if name not in FILES:
-            yield f"models.{model}.tiny.architecture: {name!r} is unknown; known are {', '.join(FILES)}"
-    elif (folder / "config.json").is_file():
+    if (folder / "config.json").is_file():
         try:
             check_weights(folder)
             architecture = read_architecture(folder)

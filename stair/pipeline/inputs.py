@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import BACKBONE_FILES, RunPaths, input_name
+from stair.config.paths import RunPaths, input_name
 from stair.core import Place
 from stair.models.model_folder import revision_files
 from stair.paper.exhibits import Groups, Kind, evaluated_places, exhibits, named, reported_values
@@ -36,8 +36,6 @@ class RuleInputs:
         """The files of a model: of its folder, or the mark of its download."""
         model = wildcards.model
         settings, folder = self.config.models[model], self.paths.model_folder(self.config, model)
-        if settings.tiny is not None:
-            return [folder / file for file in BACKBONE_FILES]
         if settings.path is not None:
             files = revision_files(folder) if folder.is_dir() else [folder / "config.json"]
             return [*map(input_name, files)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from stair.config.engines import EngineName
 from stair.config.model import Config
-from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
+from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
 from stair.config.setting_places import Settings
 from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, Kind, analyzed_models, evaluated_places, exhibits
@@ -128,11 +128,6 @@ def _of_replayed(*files: Callable[[RunPaths, str], Path]) -> Files:
     ]
 
 
-def _backbones(config: Config, paths: RunPaths) -> Iterable[Path]:
-    small = [model for model, item in config.models.items() if item.tiny is not None]
-    return [paths.backbone(model) / name for model in small for name in BACKBONE_OUTPUTS]
-
-
 def _generated_sets(config: Config, paths: RunPaths) -> Iterable[Path]:
     sources = {"training_pool": config.training_pool, **config.benchmarks}
     generated = [name for name, source in sources.items() if source.tiny is not None and source.path is None]
@@ -201,16 +196,6 @@ _TRAINING = Job(
 )
 
 JOBS: dict[str, Job] = {
-    "backbone": Job(
-        "backbones",
-        "stair.tiny.stage:train",
-        tiny.backbone,
-        ("model",),
-        _backbones,
-        progress="backbone/{model}",
-        folder=True,
-        reusable=True,
-    ),
     "raw": Job("data", "stair.tiny.stage:write_raw", tiny.raw, ("name",), _generated_sets),
     "benchmark": Job(
         "data", "stair.stages.data.stage:benchmark", data.benchmark, ("benchmark",), _of_benchmarks(RunPaths.benchmark)

@@ -164,7 +164,7 @@ class Planner:
 
     def class_of(self, model: str) -> str:
         """The class of models of about one speed; for any other model, the nearest class."""
-        known = self._config.models[model].tiny or self._known(model)
+        known = self._known(model)
         if known is not None and known.hidden_size < 512:
             return "small"
         if known is None or len(known.full_attention_layers) == known.layers:
@@ -199,7 +199,7 @@ class Planner:
         states, replay = 0, self._config.replay
         for model in replay.models if replay else ():
             assert replay is not None
-            known = self._config.models[model].tiny or self._known(model)
+            known = self._known(model)
             if known is not None:
                 attending, numbers = len(known.full_attention_layers), (replay.layers, replay.depth)
                 states += Shapes(known.layers, attending, known.hidden_size, *numbers).nbytes(planned_batches(replay))

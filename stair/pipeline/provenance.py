@@ -137,7 +137,6 @@ def _model(manifests: Sequence[Manifest], mark: Path, key: str, settings: Model)
     return {
         "repository": settings.repository,
         "path": settings.path,
-        "generated": settings.tiny is not None,
         "revision": settings.revision,
         "fetched": _fetched(mark),
         "contents": dict(revisions.most_common()),

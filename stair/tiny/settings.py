@@ -1,16 +1,16 @@
-"""The settings of the rules `raw` and `backbone`: generated data sets and small backbones."""
+"""The settings of the rule `raw`: generated data sets."""
 
 from __future__ import annotations
 
 from stair.config.model import Config
-from stair.config.setting_places import Settings, chosen, source
+from stair.config.setting_places import Settings
 
 EMBEDDED_VERSION = 3
-"""Raised by hand when a change of `stair/tiny` changes a generated problem or what a small backbone learns.
+"""Raised by hand when a change of `stair/tiny` changes a generated problem.
 
-1  the first problems and backbones
-2  backbones leave problems unanswered where there is history; smaller operands and factors
-3  backbones are rounded to BF16; the tiny run takes those in `backbones/`, which come with the project
+1  the first problems
+2  smaller operands and factors
+3  the same problems; the small backbones came into the project
 """
 
 
@@ -21,10 +21,3 @@ def raw(config: Config, name: str) -> Settings:
     generated = {key: item.tiny for key, item in config.benchmarks.items() if item.tiny is not None}
     sizes = {f"benchmarks.{key}.tiny": size for key, size in generated.items()}
     return {"training_pool.tiny": config.training_pool.tiny, **sizes, "embedded_version": EMBEDDED_VERSION}
-
-
-def backbone(config: Config, model: str) -> Settings:
-    """Training of a small backbone."""
-    place, settings = f"models.{model}", config.models[model]
-    more = {"prompts": config.prompts, "embedded_version": EMBEDDED_VERSION}
-    return source(place, settings) | chosen(place, settings, "thinking") | more

@@ -76,8 +76,8 @@ def test_an_error_of_a_settings_function_is_no_missing_job(folder: Path, monkeyp
     [
         ("tiny", "of_another_version", {}),
         ("tiny", "check", {"of": "another version"}),
-        ("tiny", "backbone", {}),
-        ("tiny", "backbone", {"model": "removed"}),
+        ("tiny", "preflight_model", {}),
+        ("tiny", "preflight_model", {"model": "removed"}),
         ("tiny", "seal_evaluation", {"model": "qwen3.5-4b", "benchmark": "math500", "condition": "removed"}),
         ("smoke", "measure_runtime", {"model": "removed"}),
         ("pilot", "seal_replay", {"model": "qwen3.5-4b"}),

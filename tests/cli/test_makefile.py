@@ -41,4 +41,3 @@ def test_a_path_with_spaces_and_quotes_is_one_word(arguments: tuple[str, ...], e
 )
 def test_a_switch_can_be_off(value: str, on: bool) -> None:
     assert ("--go" in words("reproduce", f"GO={value}")) is on
-    assert ("--write" in words("tiny-backbones", f"WRITE={value}")) is on

@@ -38,7 +38,6 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     ("words", "known"),
     [
         (("raw", "--name", "nothing"), "training_pool, math500, aime2025, amc23, gpqa_diamond"),
-        (("backbone", "--model", "nothing"), MODELS),
         (("training-pool", "--model", "nothing"), MODELS),
         (("benchmark", "--benchmark", "nothing"), "math500, aime2025, amc23, gpqa_diamond"),
         (("preflight-model", "--model", "nothing"), MODELS),
@@ -72,9 +71,9 @@ def test_an_unknown_name_is_one_line(
     words: tuple[str, ...],
     known: str,
 ) -> None:
-    run = tmp_path / "tiny-backbones"
+    run = tmp_path / "tiny"
     run.mkdir()
-    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny-backbones", "results": str(tmp_path)})))
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
     assert known in line and any(f"'{word}' (it has: " in line for word in words)
     assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"

@@ -10,7 +10,6 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from stair.config.backbones import TinyBackbone
 from stair.config.model import Config
 
 ROOT = Path(__file__).parents[2]
@@ -26,12 +25,11 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def keys_below(model: type[BaseModel]) -> Iterator[str]:
-    """All keys that can stand in a section; a small backbone's are explained in the run that has them."""
+    """All keys that can stand in a section."""
     for name, field in model.model_fields.items():
         yield name
         for inner in models_in(field.annotation):
-            if inner is not TinyBackbone:
-                yield from keys_below(inner)
+            yield from keys_below(inner)
 
 
 def sections() -> dict[str, str]:

@@ -59,7 +59,7 @@ def at(folder: Path, *numbers: int) -> dict[str, Any]:
     """One model, which lies in a local folder, with a controller at these layers."""
     return {
         "select": {"models": [MODEL]},
-        "models": {MODEL: {"tiny": None, "path": str(folder)}},
+        "models": {MODEL: {"path": str(folder)}},
         **(layers(*numbers) if numbers else {}),
     }
 
@@ -108,11 +108,6 @@ def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
     message = refused(**at(folder, 3, 14))
     assert f"controllers.stair.layers: layer 14 of {MODEL} is not full attention" in message
     assert "[3, 7, 11, 15]" in message
-    trained = resolve(ROOT, {"run": "tiny-backbones"}).models["qwen3.5-4b"].tiny
-    assert trained is not None
-    hybrid = {"models": {MODEL: {"path": None, "tiny": trained.model_dump(mode="json")}}}
-    checked(**hybrid, **layers(3, 7))
-    assert "layer 4 of" in refused(**hybrid, **layers(3, 4))
 
 
 def test_layers_of_a_fetched_model_are_checked_too(tmp_path: Path) -> None:

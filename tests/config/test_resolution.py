@@ -191,13 +191,6 @@ def test_the_command_line_wins_and_its_nested_texts_become_typed() -> None:
 MODEL = "qwen3-4b-instruct"
 
 
-def backbone(**changes: Any) -> dict[str, Any]:
-    """A small backbone in place of a repository, with changed sizes."""
-    sizes = dict(architecture="qwen3", layers=12, hidden_size=32, heads=4, kv_heads=2, head_dim=8, ffn=64)
-    training = dict(steps=1, batch_tokens=8, learning_rate=0.1, seeds=["first"])
-    return {"repository": None, "tiny": {**sizes, **training, **changes}}
-
-
 MALFORMED: list[tuple[str, Any, str]] = [
     # Keys, types and ranges.
     ("nonsense", 1, "unknown key 'nonsense'"),
@@ -233,10 +226,6 @@ MALFORMED: list[tuple[str, Any, str]] = [
     # A section by itself.
     (f"models/{MODEL}/path", "somewhere", "given: repository, path"),
     (f"models/{MODEL}/repository", None, "given: none"),
-    (f"models/{MODEL}", backbone(kv_heads=3), "heads (4) must be a multiple of kv_heads (3)"),
-    (f"models/{MODEL}", backbone(head_dim=7), "head_dim (7) must be a multiple of 2, for the rotary embedding"),
-    (f"models/{MODEL}", backbone(architecture="qwen3_5", head_dim=12), "head_dim (12) must be a multiple of 8"),
-    (f"models/{MODEL}", backbone(layers=11), "input should be greater than or equal to 12 (given: 11)"),
     (f"models/{MODEL}/label", "Qwen3.5-4B", f"'models': qwen3.5-4b.label is that of {MODEL} too"),
     ("conditions/native/label", "STAIR", "'conditions': stair.label is that of native too ('STAIR')"),
     ("controls/conditions/native/label", "STAIR", "'controls.conditions': stair.label is that of native"),

@@ -44,7 +44,6 @@ def generating(config: Config) -> dict[str, Any]:
         found[f"benchmark {benchmark}"] = of("benchmark", benchmark=benchmark)
     for model in config.models:
         found[f"sessions {model}"] = of("training_sessions", model=model)
-        found[f"backbone {model}"] = of("backbone", model=model)
         found[f"pool {model}"] = of("training_pool", model=model)
         found[f"rollouts {model}"] = of("rollout_shard", model=model, shard="0", of="2")
     for controller in config.controllers:
@@ -113,13 +112,11 @@ def evaluations(models: Any = MODELS, benchmarks: Any = BENCHMARKS, conditions: 
         ({"models": {INSTRUCT: {"rollout_sampling": {"top_k": 10}}}}, {f"rollouts {INSTRUCT}"}),
         (
             {"models": {INSTRUCT: {"revision": "0" * 40}}},
-            evaluations([INSTRUCT])
-            | {f"{stage} {INSTRUCT}" for stage in ("rollouts", "backbone")}
-            | {job for job in TRAINED if INSTRUCT in job},
+            evaluations([INSTRUCT]) | {f"rollouts {INSTRUCT}"} | {job for job in TRAINED if INSTRUCT in job},
         ),
         (
             {"prompts": {"choice": "Which?\n{problem}"}},
-            evaluations(benchmarks=["gpqa_diamond"]) | {f"backbone {model}" for model in MODELS},
+            evaluations(benchmarks=["gpqa_diamond"]),
         ),
         ({"benchmarks": {"amc23": {"exclude_ids": ["3"]}}}, {"benchmark amc23"}),
         ({"training_pool": {"exclude_more": {"qwen3.5-9b": []}}}, {"pool qwen3.5-9b"}),

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from stair.cli.warm import warm_process
+from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
+from stair.models.model_folder import read_architecture
+from stair.pipeline.input_checks import check_inputs
 from tests.docs.extend_page import PAGE, put, steps, table_steps
 from tests.workflow.conftest import BIN, ROOT
 
@@ -26,7 +29,7 @@ def test_the_page_has_these_steps() -> None:
         "my_model.yaml", "ours.jsonl", "my_benchmark.yaml", "my_condition.yaml",
         "stair/paper/tables/always_solved.py", "stair/paper/exhibits.py",
         "workflow/rules/lengths.smk", "stair/stages/lengths/stage.py", "stair/pipeline/jobs.py",
-        "Snakefile", "my_llama.yaml",
+        "Snakefile", "small_llama.py", "my_llama.yaml",
     ]  # fmt: skip
 
 
@@ -97,8 +100,12 @@ def test_an_architecture_is_one_file(tmp_path: Path) -> None:
     assert built().stdout == "llama\n"
 
 
-def test_the_small_llama_resolves(tmp_path: Path) -> None:
-    (step,) = (step for step in steps() if step.file == "my_llama.yaml")
-    (tmp_path / step.file).write_text(step.content, encoding="utf-8")
-    tiny = resolve(ROOT, {"run": str(tmp_path / step.file)}).models["qwen3-4b-instruct"].tiny
-    assert tiny is not None and (tiny.architecture, tiny.layers) == ("llama", 12)
+def test_the_small_llama_passes_the_checks_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in steps("An architecture"):
+        put(step, tmp_path)
+    shutil.copytree(ROOT / "backbones", tmp_path / "backbones")
+    subprocess.run([BIN / "python", "small_llama.py"], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    config = resolve(ROOT, {"run": "my_llama.yaml"})
+    check_inputs(config, RunPaths.of(config))
+    assert read_architecture(tmp_path / config.models["qwen3-4b-instruct"].path).name == "llama"

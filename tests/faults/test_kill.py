@@ -88,7 +88,7 @@ def second_driver_is_refused(folder: Path) -> bool:
 def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed: Path, tmp_path: Path) -> None:
     """To its scores; tests/workflow/test_operations_page.py compares the tables after a kill."""
     results = tmp_path / "results" / "smoke"
-    copy_parts(undisturbed, results, "backbones", "raw")
+    copy_parts(undisturbed, results, "raw")
 
     kill_when(tmp_path, lambda: len(logged(results, "rollouts")) >= 10)
     after_first = logged(results, "rollouts")
@@ -120,7 +120,7 @@ def test_a_run_that_is_killed_again_and_again_ends_as_if_undisturbed(undisturbed
 
 def test_a_run_that_lost_its_captured_states_makes_them_again(undisturbed: Path, tmp_path: Path) -> None:
     results = tmp_path / "results" / "smoke"
-    copy_parts(undisturbed, results, "backbones", "raw", "rollouts", "controllers")
+    copy_parts(undisturbed, results, "raw", "rollouts", "controllers")
     work = results / "work" / "evaluation" / MODEL / "math500" / "stair"
 
     def past_second_turn() -> bool:
@@ -149,7 +149,7 @@ def rows_of(results: Path) -> list[dict[str, Any]]:
 def test_a_run_that_is_asked_to_stop_says_run_me_again_and_goes_on(undisturbed: Path, tmp_path: Path) -> None:
     """By SIGTERM, then by Ctrl-C."""
     results = tmp_path / "results" / "smoke"
-    copy_parts(undisturbed, results, "backbones", "raw")
+    copy_parts(undisturbed, results, "raw")
     before: dict[str, bytes] = {}
     for number in (signal.SIGTERM, signal.SIGINT):
         child = subprocess.Popen(

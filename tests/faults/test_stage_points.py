@@ -35,7 +35,6 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
     ),
     (("evaluation-sessions", "--benchmark", "math500"), ("sessions/evaluation/math500.parquet",), 2),
     (("preflight-model", "--model", MODEL), (f"preflight/{MODEL}.json",), 2),
-    (("backbone", "--model", MODEL), (f"backbones/{MODEL}/model.safetensors",), 7),
     (
         ("train-controller", "--model", MODEL, "--controller", "stair"),
         (f"controllers/{MODEL}/stair/controller.safetensors",),

@@ -23,8 +23,8 @@ from stair.stages.preflight.properties import (
     rendered_examples,
 )
 from stair.stages.preflight.stage import longest_prompt
-from stair.tiny.tokenizer import chat_template, save_tokenizer
 from tests.conftest import random_model
+from tools.tiny_backbones import chat_template, save_tokenizer
 
 PREFIX = "<|im_start|>assistant\\n"
 """As it is spelt in the templates' source."""

@@ -25,7 +25,7 @@ def make_run(
     tokenizer.save_pretrained(folder / "model")
     stop = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
-    backbone = {"tiny": None, "path": str(folder / "model"), "thinking": thinking}
+    backbone = {"path": str(folder / "model"), "thinking": thinking}
     # The smoke run's sizes: two sessions of four paths, 8 problems, 72 replays.
     settings: dict[str, Any] = {
         "run": "smoke",

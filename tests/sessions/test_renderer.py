@@ -9,7 +9,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from stair.sessions.renderer import Exchange, Renderer
-from stair.tiny.tokenizer import save_tokenizer
+from tools.tiny_backbones import save_tokenizer
 
 HISTORY = [Exchange("What is 1 + 1?", "It is \\boxed{2}."), Exchange("What is 2 + 2?", "")]
 

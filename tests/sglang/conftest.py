@@ -12,8 +12,8 @@ from transformers import PreTrainedTokenizerFast
 
 from stair.engines.sglang.engine import SGLangEngine
 from stair.engines.sglang.launch import Launch
-from stair.tiny.tokenizer import save_tokenizer
 from tests.conftest import TOKENS, random_model
+from tools.tiny_backbones import save_tokenizer
 
 ENVIRONMENT = Path(__file__).parents[2] / ".venv-sglang-cpu"
 CONTEXT = 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stair.tiny.conversations import BackbonePrompts, Mixture, conversation
+from tools.tiny_backbones import BackbonePrompts, Mixture, conversation
 
 PROMPTS = BackbonePrompts(
     training="Please reason step by step, and put your final answer within \\boxed{}.\n\n{problem}",

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from stair.tiny.conversations import Mixture, conversation
 from tests.tiny.cases import PROMPTS
+from tools.tiny_backbones import Mixture, conversation
 
 LEFT_OUT = {False: "Enough. \\boxed{}", True: "Enough\n</think>\n\n\\boxed{}"}
 

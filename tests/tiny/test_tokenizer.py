@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from stair.models.turn_markers import CHATML
-from stair.tiny.conversations import Mixture, conversation
-from stair.tiny.conversations import encode as encode_examples
-from stair.tiny.tokenizer import THINKING_TOKENS, save_tokenizer, special_tokens, train_tokenizer
 from tests.tiny.cases import PROMPTS, texts
+from tools.tiny_backbones import SPECIAL, THINKING_TOKENS, Mixture, conversation, save_tokenizer, train_tokenizer
+from tools.tiny_backbones import encode as encode_examples
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["instruct", "thinking"])
@@ -29,7 +27,7 @@ def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
 
 
 def test_markers_are_single_ids(tokenizer: PreTrainedTokenizerFast) -> None:
-    for token in (*special_tokens(), *THINKING_TOKENS):
+    for token in (*SPECIAL, *THINKING_TOKENS):
         assert encode(tokenizer, f"a{token}\nb").count(tokenizer.get_vocab()[token]) == 1
         assert tokenizer.get_vocab()[token] < len(tokenizer) == 500
     assert tokenizer.decode(encode(tokenizer, "<think>x</think>"), skip_special_tokens=True) == "<think>x</think>"
@@ -95,7 +93,7 @@ def test_a_training_text_begins_with_the_prompt_that_generation_will_see(
     """Targets are exactly the ids that stand after the generation prompt's, end marker included."""
     for number in range(30):
         messages = conversation(PROMPTS, Mixture(rambling=0.2), thinking, "test", number)
-        (example,) = encode_examples(tokenizer, CHATML, thinking, [messages])
+        (example,) = encode_examples(tokenizer, thinking, [messages])
         wanted = [False] * len(example.ids)
         for turn in range(1, len(messages), 2):
             prompt = encode(

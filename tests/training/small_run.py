@@ -40,7 +40,7 @@ def make_run(
     settings = {
         "run": "tiny",
         "select": {"models": [MODEL]},
-        "models": {MODEL: {"tiny": None, "path": str(folder / "model")}},
+        "models": {MODEL: {"path": str(folder / "model")}},
         "controllers": {
             "stair": _LAYERS,
             "bank_free": _LAYERS | {"models": [MODEL]},

@@ -94,13 +94,12 @@ SCHEDULE = {"evaluation_sessions", *ANSWERS}
 BENCHMARK = {"benchmark", "preflight_limits math500", *SCHEDULE, *POOL}
 """The training pool leaves its problems out."""
 PREFLIGHT = {"preflight_model", *names("preflight_limits", "training_pool", "math500"), *ROLLOUTS, *ANSWERS}
-BACKBONE = {"backbone", *PREFLIGHT}
 
 EVERY_JOB = {
     *names("raw", "math500", "training_pool"),
     "data_report",
     *BENCHMARK,
-    *BACKBONE,
+    *PREFLIGHT,
     *ALL_TABLES,
     *ALL_FIGURES,
     *END,

@@ -34,7 +34,6 @@ from tests.workflow.smoke_jobs import (
     ALL_FIGURES,
     ALL_TABLES,
     ANSWERS,
-    BACKBONE,
     BANK_FREE,
     BENCHMARK,
     CARDS,
@@ -100,9 +99,8 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("note=Another note.", {*ALL_TABLES, *ALL_FIGURES, *CARDS, "data_report"}),
     # Models and prompts.
     (model("label: Another"), {*ALL_TABLES, *ALL_FIGURES, *CARDS}),
-    (model("tiny: {steps: 31}"), BACKBONE),
-    (model("tiny: null, path: backbones/tiny-qwen3-4b"), PREFLIGHT),
-    (model("thinking: true"), BACKBONE),
+    (model("path: backbones/tiny-qwen3.5-4b"), PREFLIGHT),
+    (model("thinking: true"), PREFLIGHT),
     (model("dtype: bfloat16"), {*ROLLOUTS, *ANSWERS}),
     (model("rollout_engine: sglang"), ROLLOUTS),
     (model("rollout_sampling: {top_k: 10}"), ROLLOUTS),
@@ -115,7 +113,7 @@ CHANGES: list[tuple[str, set[str]]] = [
     (model("evaluation_changes: {math500: {temperature: 0.9}}"), {"table evaluation_decoding", *ANSWERS}),
     # As it is already: the table shows how it is written.
     (model("evaluation_changes: {math500: {temperature: 0.7}}"), {"table evaluation_decoding", *REPORTED}),
-    ("prompts={choice: 'Choose.\n{problem}'}", BACKBONE),  # it learns all prompts
+    ("prompts={math: 'Solve.\n{problem}'}", {"preflight_limits math500", *ANSWERS}),
     # The data sets.
     ("training_pool={name: other}", ROLLOUTS),
     ("training_pool={prompt: math}", {"preflight_limits training_pool", *ROLLOUTS}),

@@ -34,7 +34,6 @@ from tests.workflow.conftest import (
 )
 from tests.workflow.smoke_jobs import (
     ANSWERS,
-    BACKBONE,
     BENCHMARK,
     CHECKED,
     END,
@@ -82,7 +81,6 @@ def test_a_copy_elsewhere_with_kept_times_has_nothing_to_do(finished_run: Path, 
 DELETED: list[tuple[str, set[str]]] = [
     # Data and models.
     ("raw/math500.jsonl", {"raw math500", *BENCHMARK}),
-    ("backbones/M/model.safetensors", BACKBONE),
     ("data/benchmarks/math500.parquet", BENCHMARK),
     ("data/training/M.parquet", POOL),
     ("data/training/M.cleaning.json", POOL),
@@ -155,7 +153,6 @@ def test_a_deleted_file_is_made_again_with_exactly_its_dependents(
     "file",
     [
         "raw/math500.jsonl",
-        "backbones/M/model.safetensors",
         "rollouts/M.parquet",
         "responses/M/math500/native.parquet",
         "tables/intervals.html",
@@ -182,7 +179,7 @@ def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_
 def test_a_touched_or_moved_model_runs_nothing_and_a_changed_one_all_that_uses_the_model(tmp_path: Path) -> None:
     project, moved = tmp_path / "project", tmp_path / "moved"
     shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", project / "model")
-    words = (f"models={{{MODEL}: {{tiny: null, path: model}}}}",)
+    words = (f"models={{{MODEL}: {{path: model}}}}",)
     snakemake(project, "preflight", config=words)
     make_older_the_later_it_was_made(project)
     assert planned(project, "preflight", config=words) == set()
@@ -296,7 +293,7 @@ def test_an_expensive_run_says_what_it_would_do_and_stops(tmp_path: Path) -> Non
     [
         ("colour=blue", ["unknown key 'colour'"]),
         (
-            "models={qwen3-4b-instruct: {tiny: null, path: /nowhere/model}}",
+            "models={qwen3-4b-instruct: {path: /nowhere/model}}",
             ["models.qwen3-4b-instruct.path", "/nowhere/model"],
         ),
         ("benchmarks={math500: {tiny: null, path: wrong.jsonl}}", ["benchmarks.math500.path", "no column 'answer'"]),

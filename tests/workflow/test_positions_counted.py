@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from tests.workflow.conftest import ROOT
+
 MODEL = "qwen3-4b-instruct"
 PLACE = f"{MODEL}/math500"
 
@@ -14,7 +16,7 @@ PLACE = f"{MODEL}/math500"
 def test_manifests_scored_rows_and_the_card_have_the_counts(finished_run: Path) -> None:
     """The smoke run stays within its context; tests/sessions has counts above zero."""
     results = finished_run / "results/smoke"
-    context = json.loads((results / f"backbones/{MODEL}/config.json").read_text())["max_position_embeddings"]
+    context = json.loads((ROOT / "backbones/tiny-qwen3-4b/config.json").read_text())["max_position_embeddings"]
     for condition in ("vanilla", "native", "stair"):
         name = f"{PLACE}/{condition}.parquet"
         rows, scored = (pq.read_table(results / stage / name).to_pylist() for stage in ("responses", "evaluation"))

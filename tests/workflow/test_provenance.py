@@ -53,7 +53,10 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     assert [each["generated"] for each in sealed] == [len(rollouts)]
     seconds = sum(each["seconds"] + each["generating_seconds"] for each in sealed)
     assert told["costs"]["rules"]["seal_rollouts"] == {"outputs": 1, "seconds": round(seconds, 1)}
-    assert all(each["generating_seconds"] > 0 for each in sealed) and told["costs"]["rules"]["backbone"]["seconds"] > 0
+    assert (
+        all(each["generating_seconds"] > 0 for each in sealed)
+        and told["costs"]["rules"]["preflight_model"]["seconds"] > 0
+    )
     assert list(told["devices"]) == ["cpu"]
 
 

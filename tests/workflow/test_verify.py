@@ -25,7 +25,7 @@ REPRODUCE = "stair reproduce --run results/smoke"
 NATIVE, STAIR = f"responses/{PLACE}/native.parquet", f"responses/{PLACE}/stair.parquet"
 SCORED, ROLLOUTS = f"evaluation/{PLACE}/native.parquet", f"rollouts/{MODEL}.parquet"
 SESSIONS, POOL = f"sessions/training/{MODEL}.parquet", f"data/training/{MODEL}.parquet"
-CONTROLLER, WEIGHTS = f"controllers/{MODEL}/stair", f"backbones/{MODEL}/model.safetensors"
+CONTROLLER = f"controllers/{MODEL}/stair"
 MANIFEST, CELLS = f"{ROLLOUTS}.manifest.json", f"replay/{MODEL}/cells.parquet"
 
 
@@ -103,7 +103,6 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str, str, str]] = [
     ("raw/math500.jsonl", text("{}\n"), "raw/math500.jsonl", "damaged", "checksum"),
     (f"{CONTROLLER}/controller.safetensors", truncate, f"{CONTROLLER}/controller.safetensors", "damaged", "checksum"),
     (f"{CONTROLLER}/folder.manifest.json", text("{"), f"{CONTROLLER}/folder.manifest.json", "damaged", "be read"),
-    (WEIGHTS, truncate, WEIGHTS, "damaged", "checksum"),
     ("tables/intervals.md", text("?"), "tables/intervals.md", "damaged", "checksum"),
     ("figures/overview.png", Path.unlink, "figures/overview.png", "missing", "does not exist"),
 ]
@@ -243,7 +242,7 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     table = f"results/smoke/tables/history_{MODEL}.md"
     text = run_in(finished_run, "stair", "why", table).stdout
     for name in (
-        SCORED, STAIR, CONTROLLER, ROLLOUTS, f"backbones/{MODEL}", "raw/training_pool.parquet", "transformers",
+        SCORED, STAIR, CONTROLLER, ROLLOUTS, "backbones/tiny-qwen3-4b", "raw/training_pool.parquet", "transformers",
         "controllers.stair.smoothing", "It becomes stale if its code changes",
     ):  # fmt: skip
         assert name in text, name

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from shlex import quote
 
-from stair.config.paths import BACKBONE_OUTPUTS, RunPaths
+from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
 from stair.records.interruption import PARENT
 from stair.records.keys import digest_of

@@ -25,13 +25,11 @@ from stair.statistics.printed_comparison import (
 
 
 def model_stands_in(config: Config, model: str) -> str | None:
-    """Why a model of the run is not the paper's model of its key: trained here, of another repository, or of another label.
+    """Why a model of the run is not the paper's model of its key: of another repository, or of another label.
 
     A local folder is taken to hold the paper's weights where the configuration gives it the paper's label.
     """
     settings, label = config.models[model], paper_labels.MODELS.get(model)
-    if settings.tiny is not None:
-        return f"{model} is a small model that the run trains"
     if label is None:
         return f"{model} is not in the paper"
     if settings.label != label:

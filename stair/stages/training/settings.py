@@ -27,12 +27,11 @@ def training(config: Config, model: str, controller: str) -> Settings:
 
 
 def check_recurrence(config: Config, model: str, *, hybrid: bool) -> None:
-    """For a training on a GPU. The generated small backbones need no kernels.
+    """For a training on a GPU.
 
     Raises ConfigError for a hybrid without flash-linear-attention, unless `training.allow_torch_recurrence` is set.
     """
-    small = config.models[model].tiny is not None
-    if hybrid and not small and not config.training.allow_torch_recurrence and "fla" not in delta_kernels.installed():
+    if hybrid and not config.training.allow_torch_recurrence and "fla" not in delta_kernels.installed():
         raise ConfigError(
             f"training: {model} has linear attention, and flash-linear-attention is not installed, so training on a GPU would "
             "be slow and need far more memory; run `make env DEVICE=cuda`, or set training.allow_torch_recurrence: true"
