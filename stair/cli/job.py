@@ -114,7 +114,6 @@ _HELP = {
     "benchmark": "The benchmark's key.",
     "condition": "The condition's key.",
     "controller": "The controller's key.",
-    "prompts": "A benchmark's key, or training_pool.",
     "part": "attention, geometry or read_prediction.",
     "table": "The table's name.",
     "figure": "The figure's name.",

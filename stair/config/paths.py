@@ -248,10 +248,6 @@ class RunPaths:
         """Preflight's record of a model's tokenizer, template and configuration."""
         return self.folder / "preflight" / f"{model}.json"
 
-    def preflight_limits(self, model: str, name: str) -> Path:
-        """A model's longest prompt of `training_pool` or a benchmark, beside its positions."""
-        return self.folder / "preflight" / "limits" / model / f"{name}.json"
-
     # ---------------------------------------------------------------- sources
 
     def dataset_file(self, config: Config, name: str) -> Path:

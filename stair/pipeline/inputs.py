@@ -55,12 +55,6 @@ class RuleInputs:
     def excluded_benchmarks(self, wildcards: Any) -> list[Path]:
         return [self.paths.benchmark(key) for key in sorted(self.config.training_pool.excluded_for(wildcards.model))]
 
-    def prompts(self, wildcards: Any) -> Path:
-        """The problems whose prompts preflight checks: a training pool or a benchmark."""
-        if wildcards.prompts == "training_pool":
-            return self.paths.training_pool(wildcards.model)
-        return self.paths.benchmark(wildcards.prompts)
-
     # ------------------------------------------------------------ responses
 
     def first_turns(self, wildcards: Any) -> list[Path]:
@@ -119,7 +113,6 @@ class RuleInputs:
             "responses": [paths.responses(wildcards.model, study.benchmark, study.condition)],
             "controller": paths.controller_weights(self.config, wildcards.model, study.controller),
             "model": [paths.preflight(wildcards.model)],
-            "limits": [paths.preflight_limits(wildcards.model, study.benchmark)],
         }
 
     # ------------------------------------------------------------ checks, tables and figures

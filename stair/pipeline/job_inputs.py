@@ -43,7 +43,6 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         "controller": ("controller", config.controllers),
         "condition": ("condition", study.conditions),
         "name": ("data set", sets),
-        "prompts": ("data set", sets),
         "part": ("part of the analysis", REPLAY_PARTS),
     }
     if rule in ("table", "figure"):

@@ -138,13 +138,6 @@ def _data_report(config: Config, paths: RunPaths) -> Iterable[Path]:
     return [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
 
 
-def _preflight_limits(config: Config, paths: RunPaths) -> Iterable[Path]:
-    for model in config.models:
-        answered = (*config.benchmarks_of(model), *config.shared_t1().benchmarks_of(model))
-        for prompts in dict.fromkeys(("training_pool", *answered)):
-            yield paths.preflight_limits(model, prompts)
-
-
 def _controllers(config: Config, paths: RunPaths) -> Iterable[Path]:
     trained = [(model, key) for key in config.controllers for model in config.trained(key)]
     return [file for names in trained for file in paths.controller_files(config, *names)]
@@ -210,9 +203,6 @@ JOBS: dict[str, Job] = {
     "data_report": Job("data", "stair.stages.data.report:write_report", shown, (), _data_report),
     "preflight_model": Job(
         "preflight", "stair.stages.preflight.stage:run", preflight.preflight, ("model",), of_models(RunPaths.preflight)
-    ),
-    "preflight_limits": Job(
-        "preflight", "stair.stages.preflight.stage:limits", preflight.limits, ("model", "prompts"), _preflight_limits
     ),
     "rollout_shard": Job(
         "rollouts",

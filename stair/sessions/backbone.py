@@ -17,7 +17,7 @@ from stair.engines.base import Engine, SamplingSettings, Truncation
 from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
 from stair.models.architecture import Architecture
 from stair.models.model_folder import check_weights, model_revision, read_architecture
-from stair.sessions.preflight_record import check_model_files, require_preflight
+from stair.sessions.prompt_check import check_prompts
 from stair.sessions.renderer import Renderer
 
 
@@ -38,41 +38,38 @@ class Backbone:
     """The engine as response keys name it, without a device."""
 
     @classmethod
-    def open(
-        cls,
-        config: Config,
-        paths: RunPaths,
-        model: str,
-        engine: EngineName = "transformers",
-        *,
-        generating: str | None = None,
-    ) -> Backbone:
+    def open(cls, config: Config, paths: RunPaths, model: str, engine: EngineName = "transformers") -> Backbone:
         """Reads everything but the weights; imports no torch.
 
         Args:
             model: the model's key.
             engine: the engine of its responses.
-            generating: the prompts to answer, `training_pool` or a benchmark: preflight must have checked them.
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, two sets of weights, a tokenizer without the required markers, or a model or
-                prompts that preflight has not checked.
+            ValueError: an unknown architecture, two sets of weights, or a tokenizer or template whose prompts are not the
+                paper's.
         """
         settings, choice = config.models[model], engine_choice(config, engine)
-        if generating is not None:
-            require_preflight(config, paths, model, generating)
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         check_weights(folder)
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
-        renderer = Renderer.load(folder, thinking=settings.thinking)
-        check_model_files(config, paths, model, revision, renderer.template_sha256)
+        renderer, architecture = Renderer.load(folder, thinking=settings.thinking), read_architecture(folder)
+        digest = renderer.template_sha256
+        if settings.template_sha256 not in (None, digest):
+            raise ValueError(
+                f"models.{model}.template_sha256 is {settings.template_sha256}, the template in {folder} has {digest}"
+            )
+        try:
+            check_prompts(renderer, architecture.vocabulary)
+        except ValueError as error:
+            raise ValueError(f"models.{model} ({folder}): {error}") from None
         return cls(
             key=model,
             settings=settings,
             folder=folder,
             revision=revision,
-            architecture=read_architecture(folder),
+            architecture=architecture,
             renderer=renderer,
             choice=choice,
             engine=choice.identity(settings.dtype),

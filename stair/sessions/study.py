@@ -15,7 +15,6 @@ from stair.config.training import Controller
 from stair.core import TURNS, EngineIdentity, Place, Problem, user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
-from stair.records.files import read_mapping
 from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
@@ -23,6 +22,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, rows_as
 from stair.sessions.backbone import Backbone
 from stair.sessions.banks import BankStore
+from stair.sessions.prompt_check import longest_prompt
 from stair.sessions.trajectory import Control, Generation, Trajectory, questions
 
 if TYPE_CHECKING:
@@ -34,9 +34,6 @@ class Study:
 
     Reads everything but weights; imports no torch.
 
-    Args:
-        generating: whether responses will be generated: then preflight must have checked this benchmark.
-
     Attributes:
         work: the work folder, with logs, banks and markers.
         problems: each problem with its user message, by id.
@@ -47,13 +44,10 @@ class Study:
         ValueError: as `Backbone.open`.
     """
 
-    def __init__(
-        self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, *, generating: bool = False
-    ) -> None:
+    def __init__(self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
         self.config, self.paths, self.model, self.benchmark, self.condition = config, paths, model, benchmark, condition
         self.settings = config.conditions[condition]
-        engine = config.engine_for(model, benchmark)
-        self.backbone = Backbone.open(config, paths, model, engine, generating=benchmark if generating else None)
+        self.backbone = Backbone.open(config, paths, model, config.engine_for(model, benchmark))
         self.work = paths.work(paths.stage, model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
@@ -151,7 +145,7 @@ class Study:
         needs = Needs(
             log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
             started=lambda facts: None,
-            longest=self._longest,
+            longest=self.longest,
             layers=self.layers,
             batch_width=self.settings.batch_width,
             adapter=self.adapter,
@@ -168,11 +162,15 @@ class Study:
             )
         return engine
 
-    def _longest(self) -> int:
-        """Tokens of the longest conversation, from preflight: a prompt, or four turns at their limits."""
-        limit = read_mapping(self.paths.preflight_limits(self.model, self.benchmark))
-        turns = 1 if self.settings.turns == 1 else TURNS
-        return min(self.backbone.architecture.context, turns * (limit["longest_prompt"] + limit["max_new_tokens"]))
+    def longest(self) -> int:
+        """Tokens of the longest conversation: a prompt with its response, or four turns at their limits.
+
+        Raises ValueError if a prompt does not fit into the context, or contains a turn marker.
+        """
+        context, most = self.backbone.architecture.context, self.backbone.settings.sampling_for(self.benchmark)
+        table, turns = self.paths.benchmark(self.benchmark), 1 if self.settings.turns == 1 else TURNS
+        problems, limit = self.problems.values(), most.max_new_tokens
+        return min(context, turns * (longest_prompt(self.backbone.renderer, context, problems, limit, table) + limit))
 
     @property
     def place(self) -> Place:

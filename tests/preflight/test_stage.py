@@ -1,30 +1,33 @@
-"""The preflight stage on a model folder on disk: what it writes, and that another template stops the run."""
+"""The preflight stage on a model folder on disk: what it writes, and what every stage refuses to open."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from transformers import PreTrainedTokenizerFast
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import check_inputs
-from stair.sessions.backbone import Backbone
+from stair.sessions.prompt_check import expected_prompt
+from stair.sessions.renderer import Renderer
 from stair.sessions.study import Study
 from stair.stages.data import stage as data_stage
 from stair.stages.evaluation import stage as evaluation_stage
 from stair.stages.preflight import stage
+from stair.stages.preflight.stage import check_weights
 from stair.stages.rollouts import stage as rollout_stage
 from stair.stages.sessions.stage import evaluation as evaluation_sessions
 from tests.conftest import TOKENS, random_model
-from tests.preflight.test_properties import folder_of
+from tests.sessions.test_prompt_check import folder_of
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3.5-4b"
@@ -65,53 +68,49 @@ def configured(place: Path, **changes: Any) -> Config:
 
 def preflight(config: Config) -> dict[str, Any]:
     paths = RunPaths.of(config)
-    if not paths.training_pool(MODEL).is_file():
-        data_stage.benchmark(config, paths, "ours")
-        data_stage.training_pool(config, paths, MODEL)
     stage.run(config, paths, MODEL)
-    for name in ("training_pool", "ours"):
-        stage.limits(config, paths, MODEL, name)
     return dict(json.loads(paths.preflight(MODEL).read_text()))
+
+
+def with_data(config: Config) -> RunPaths:
+    paths = RunPaths.of(config)
+    data_stage.benchmark(config, paths, "ours")
+    data_stage.training_pool(config, paths, MODEL)
+    evaluation_sessions(config, paths, "ours")
+    return paths
+
+
+def starts(config: Config, paths: RunPaths) -> dict[str, Callable[[], None]]:
+    """The shards that generate, by the file of their problems."""
+    return {
+        "benchmarks/ours": lambda: evaluation_stage.generate(config, paths, MODEL, "ours", "vanilla", 0, 1),
+        f"training/{MODEL}": lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
+    }
 
 
 def test_what_is_written(place: Path) -> None:
     found = preflight(configured(place))
     template = (place / "model" / "chat_template.jinja").read_text()
     assert found["template_sha256"] == hashlib.sha256(template.encode()).hexdigest()
-    assert found["properties"]["weights"].endswith("vocabulary head tied to the embeddings")
-    paths = RunPaths.of(configured(place))
-    for name in ("training_pool", "ours"):
-        limit = json.loads(paths.preflight_limits(MODEL, name).read_text())
-        assert (limit["what"], limit["context"], limit["max_new_tokens"]) == (name, 512, 40)
-        assert limit["longest_prompt"] > 0
-    assert found["examples"][0]["text"].endswith("<|im_start|>assistant\n<think>\n")
-    assert all(token < TOKENS for example in found["examples"] for token in example["ids"])
+    assert found["weights"].endswith("vocabulary head tied to the embeddings")
+    renderer = Renderer.load(place / "model", thinking=True)
+    for example in found["examples"]:
+        assert example["text"].endswith("<|im_start|>assistant\n<think>\n")
+        assert all(token < TOKENS for token in example["ids"])
+        assert renderer.tokenizer.decode(example["ids"]) == example["text"]
+        start, end = example["control_span"]
+        assert renderer.tokenizer.decode(example["ids"][start:end]) == "".join(
+            expected_prompt(renderer, [], "And what is 3 + 4?")
+        )
 
 
 @pytest.mark.parametrize(("turns", "factor"), [(1, 1), (4, 4)])
 def test_a_server_is_asked_for_the_longest_conversation(place: Path, turns: int, factor: int) -> None:
     config = configured(place)
-    preflight(config)
-    paths = RunPaths.of(config)
-    limit = json.loads(paths.preflight_limits(MODEL, "ours").read_text())
-    for context in (512, 40):
-        study: Any = SimpleNamespace(paths=paths, model=MODEL, benchmark="ours", settings=SimpleNamespace(turns=turns))
-        study.backbone = SimpleNamespace(architecture=SimpleNamespace(context=context))
-        assert Study._longest(study) == min(context, factor * (limit["longest_prompt"] + 40))
-
-
-def test_another_template_stops_the_run(place: Path) -> None:
-    config = configured(place)
-    before = preflight(config)["template_sha256"]
-    assert preflight(config)["template_sha256"] == before
-    path = place / "model" / "chat_template.jinja"
-    path.write_text(path.read_text() + "{#- says the same -#}")
-    # Snakemake removes an output before its job runs again; the run remembers all the same.
-    RunPaths.of(config).preflight(MODEL).unlink()
-    with pytest.raises(ValueError, match="the chat template has changed: SHA-256") as caught:
-        preflight(config)
-    assert before in str(caught.value)
-    assert not RunPaths.of(config).preflight(MODEL).exists()
+    config.conditions["vanilla"] = config.conditions["vanilla"].model_copy(update={"turns": turns})
+    study = Study(config, with_data(config), MODEL, "ours", "vanilla")
+    prompt = max(len(study.backbone.renderer.prompt_ids([], problem.user)) for problem in study.problems.values())
+    assert study.longest() == min(512, factor * (prompt + 40))
 
 
 def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Path) -> None:
@@ -121,78 +120,38 @@ def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Pa
         preflight(configured(place, template_sha256="0" * 64))
 
 
-def test_nothing_is_generated_with_another_model_than_was_looked_at(place: Path) -> None:
-    """However a stage is started: what preflight has seen is compared with what is there."""
+def test_no_stage_opens_a_model_whose_prompts_are_others(place: Path) -> None:
+    """Stages that are started by hand, too."""
     config = configured(place)
-    paths = RunPaths.of(config)
-    preflight(config)
-    Backbone.open(config, paths, MODEL)
-    for name, text in (("chat_template.jinja", "{#- says the same -#}"), ("generation_config.json", "\n")):
-        path = place / "model" / name
-        before = path.read_text()
-        path.write_text(before + text)
-        with pytest.raises(ValueError, match=rf"files of models\.{MODEL} are not those that preflight checked"):
-            Backbone.open(config, paths, MODEL)
-        path.write_text(before)
-    Backbone.open(config, paths, MODEL)
-    with pytest.raises(ValueError, match=rf"models\.{MODEL}\.template_sha256 is {'0' * 64}"):
-        Backbone.open(configured(place, template_sha256="0" * 64), paths, MODEL)
-
-
-def test_nothing_is_generated_before_preflight_or_after_it_has_refused(place: Path) -> None:
-    """Stages that are started by hand, too. Snakemake removes an output before its job runs again."""
-    config = configured(place)
-    paths = RunPaths.of(config)
-    data_stage.benchmark(config, paths, "ours")
-    data_stage.training_pool(config, paths, MODEL)
-    evaluation_sessions(config, paths, "ours")
-    generate = (
-        lambda: evaluation_stage.generate(config, paths, MODEL, "ours", "vanilla", 0, 1),
-        lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
-    )
-    for start in generate:
-        with pytest.raises(ValueError, match=rf"run: stair preflight-model --run .* --model {MODEL}$"):
-            start()
-    stage.run(config, paths, MODEL)
-    for start, name in zip(generate, ("ours", "training_pool"), strict=True):
-        with pytest.raises(
-            ValueError, match=rf"run: stair preflight-limits --run .* --model {MODEL} --prompts {name}$"
-        ):
-            start()
-    preflight(config)
+    paths = with_data(config)
     path = place / "model" / "chat_template.jinja"
-    path.write_text(path.read_text() + "{#- says the same -#}")
-    paths.preflight(MODEL).unlink()
-    with pytest.raises(ValueError, match="the chat template has changed"):
-        preflight(config)
-    for start in generate:
-        with pytest.raises(ValueError, match="preflight has not checked"):
+    path.write_text("{{- '<|im_start|>system\nYou are helpful.<|im_end|>\n' }}" + path.read_text())
+    for start in (lambda: preflight(config), *starts(config, paths).values()):
+        with pytest.raises(ValueError, match=rf"models\.{MODEL} \(.*/model\): .* adds text before the user's"):
             start()
-    with pytest.raises(ValueError, match=rf"models\.{MODEL}: the chat template has changed"):
-        Backbone.open(config, paths, MODEL)
+    assert not paths.preflight(MODEL).exists()
 
 
-def test_nothing_is_generated_from_other_prompts_than_were_looked_at(place: Path) -> None:
-    """A stage that is started by hand does not have what it needs made anew."""
+def test_nothing_is_generated_from_prompts_that_do_not_fit(place: Path) -> None:
+    for name in ("rollout_sampling", "evaluation_sampling"):
+        config = configured(place, **{name: {"max_new_tokens": 505}})
+        paths = with_data(config)
+        start = starts(config, paths)[f"training/{MODEL}" if name == "rollout_sampling" else "benchmarks/ours"]
+        with pytest.raises(
+            ValueError, match=r"\.parquet: the prompt of problem .* more than the 512 positions"
+        ) as caught:
+            start()
+        assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_generated_from_a_problem_with_a_turn_marker(place: Path) -> None:
     config = configured(place)
-    paths = RunPaths.of(config)
-    preflight(config)
-    for name in ("training_pool", "ours"):
-        Backbone.open(config, paths, MODEL, generating=name)
-    pool = place / "pool.jsonl"
-    more = {"problem": "What?<|im_end|>\n<|im_start|>assistant", "answer": "1"}
-    pool.write_text(pool.read_text() + json.dumps(more) + "\n")
-    data_stage.training_pool(config, paths, MODEL)
-    with pytest.raises(
-        ValueError, match=rf"have changed since .*; check again: stair .* {MODEL} --prompts training_pool$"
-    ):
-        Backbone.open(config, paths, MODEL, generating="training_pool")
-    with pytest.raises(ValueError, match=rf", row \d+ of .*\.parquet, contains a turn marker; clean it in {pool}$"):
-        stage.limits(config, paths, MODEL, "training_pool")
-    Backbone.open(config, paths, MODEL, generating="ours")
-    longer = configured(place, evaluation_sampling={"max_new_tokens": 41})
-    with pytest.raises(ValueError, match=r"--prompts ours$"):
-        Backbone.open(longer, paths, MODEL, generating="ours")
+    for name in ("bench", "pool"):
+        with open(place / f"{name}.jsonl", "a") as file:
+            file.write(json.dumps({"problem": "What?<|im_end|>\n<|im_start|>assistant", "answer": "1"}) + "\n")
+    for table, start in starts(config, with_data(config)).items():
+        with pytest.raises(ValueError, match=rf"{table}\.parquet: problem .* contains a turn marker"):
+            start()
 
 
 def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place: Path) -> None:
@@ -203,14 +162,46 @@ def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place
         check_inputs(configured(place, template_sha256="0" * 64), paths)
 
 
-def test_limits_come_after_the_model_itself(place: Path) -> None:
-    config = configured(place)
-    with pytest.raises(ValueError, match="does not exist; run `stair preflight-model` first"):
-        stage.limits(config, RunPaths.of(config), MODEL, "ours")
-
-
-def test_limits_that_do_not_fit_are_one_line(place: Path) -> None:
-    with pytest.raises(ValueError, match=f"preflight of {MODEL} .*training_pool: the prompt of problem") as caught:
-        preflight(configured(place, rollout_sampling={"max_new_tokens": 505}))
-    assert "more than the 512 positions" in str(caught.value)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+def test_a_missing_weight_is_named_and_a_tied_head_is_not_missing(tmp_path: Path, architecture: str) -> None:
+    folder = tmp_path / "model"
+    random_model(architecture).save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    assert "lm_head.weight" not in weights
+    assert "none missing; vocabulary head tied to the embeddings" in check_weights(folder)
+    up, norm = "model.layers.1.mlp.up_proj.weight", "model.norm.weight"
+    for name, change, told in ((up, None, "lack 1 weights of the model"), (norm, 5, "hold 1 weights of another shape")):
+        broken = tmp_path / "broken"
+        shutil.copytree(folder, broken, dirs_exist_ok=True)
+        kept = {key: value for key, value in weights.items() if key != name}
+        if change is not None:
+            kept[name] = weights[name][:change].clone()
+        save_file(kept, broken / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(ValueError, match=rf"{told}, such as {name}"):
+            check_weights(broken)
+    more = {**weights, "model.layers.1.self_attn.q_proj.bias": weights["model.norm.weight"].clone()}
+    save_file(more, broken / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"hold 1 weights that the model does not have, such as .*q_proj\.bias"):
+        check_weights(broken)
+    whole = (folder / "model.safetensors").read_bytes()
+    for content in (whole[: len(whole) // 2], whole[:5], b""):
+        (broken / "model.safetensors").write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.safetensors is damaged .*; copy, fetch or check it out again"):
+            check_weights(broken)
+    for content in ("{}", '{"weight_map": 3}'):
+        (broken / "model.safetensors").unlink(missing_ok=True)
+        (broken / "model.safetensors.index.json").write_text(content)
+        with pytest.raises(ValueError, match=r"."):
+            check_weights(broken)
+    index = {"metadata": {}, "weight_map": dict.fromkeys(weights, "model-00002-of-00002.safetensors")}
+    (broken / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(ValueError, match=r"model-00002-of-00002\.safetensors; copy, fetch or check it out again"):
+        check_weights(broken)
+    # A head that is not tied must be there.
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "tie_word_embeddings": False}))
+    with pytest.raises(ValueError, match=r"lack 1 weights of the model, such as lm_head\.weight"):
+        check_weights(folder)
+    (folder / "config.json").write_text(json.dumps({**config, "max_position_embeddings": "512"}))
+    with pytest.raises(ValueError, match=r"max_position_embeddings"):
+        check_weights(folder)

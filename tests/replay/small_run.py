@@ -41,7 +41,6 @@ def make_run(
     run(paths, "benchmark", "--benchmark", "math500")
     run(paths, "evaluation-sessions", "--benchmark", "math500")
     run(paths, "preflight-model", "--model", MODEL)
-    run(paths, "preflight-limits", "--model", MODEL, "--prompts", "math500")
     for condition in ("vanilla", "native"):
         where = ("--model", MODEL, "--benchmark", "math500", "--condition", condition)
         run(paths, "evaluation-shard", *where)

@@ -71,7 +71,7 @@ def new_run(folder: Path, overlay: Path) -> Path:
     if not ready.exists():
         ready.mkdir()
         run_in(ready, "stair", "config", "--run", str(overlay), "--write")
-        for words in (("training-pool",), ("preflight-model",), ("preflight-limits", "--prompts", "training_pool")):
+        for words in (("training-pool",), ("preflight-model",)):
             run_in(ready, "stair", *words, "--run", str(place), "--model", MODEL)
     shutil.copytree(ready / place, folder / place)
     return folder / place

@@ -89,11 +89,11 @@ ROLLOUTS = {*names("rollout_shard", "0", "1"), "seal_rollouts", "data_card", *SE
 
 # ---------------------------------------------------------------- after data and models
 
-POOL = {"training_pool", "data_report", "preflight_limits training_pool", *ROLLOUTS}
+POOL = {"training_pool", "data_report", *ROLLOUTS}
 SCHEDULE = {"evaluation_sessions", *ANSWERS}
-BENCHMARK = {"benchmark", "preflight_limits math500", *SCHEDULE, *POOL}
+BENCHMARK = {"benchmark", *SCHEDULE, *POOL}
 """The training pool leaves its problems out."""
-PREFLIGHT = {"preflight_model", *names("preflight_limits", "training_pool", "math500"), *ROLLOUTS, *ANSWERS}
+PREFLIGHT = {"preflight_model", *ROLLOUTS, *ANSWERS}
 
 EVERY_JOB = {
     *names("raw", "math500", "training_pool"),

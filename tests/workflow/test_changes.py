@@ -104,11 +104,11 @@ CHANGES: list[tuple[str, set[str]]] = [
     (model("dtype: bfloat16"), {*ROLLOUTS, *ANSWERS}),
     (model("rollout_engine: sglang"), ROLLOUTS),
     (model("rollout_sampling: {top_k: 10}"), ROLLOUTS),
-    (model("rollout_sampling: {max_new_tokens: 20}"), {"preflight_limits training_pool", *ROLLOUTS}),
+    (model("rollout_sampling: {max_new_tokens: 20}"), ROLLOUTS),
     (model("evaluation_sampling: {top_k: 10}"), {"table evaluation_decoding", *ANSWERS}),
     (
         model("evaluation_sampling: {max_new_tokens: 20}"),
-        {"preflight_limits math500", "table evaluation_decoding", *ANSWERS},
+        {"table evaluation_decoding", *ANSWERS},
     ),
     (model("evaluation_changes: {math500: {temperature: 0.9}}"), {"table evaluation_decoding", *ANSWERS}),
     # As it is already: the table shows how it is written.
@@ -116,7 +116,7 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("prompts={math: 'Solve.\n{problem}'}", {"preflight_limits math500", *ANSWERS}),
     # The data sets.
     ("training_pool={name: other}", ROLLOUTS),
-    ("training_pool={prompt: math}", {"preflight_limits training_pool", *ROLLOUTS}),
+    ("training_pool={prompt: math}", ROLLOUTS),
     ("training_pool={columns: {answer: other}}", POOL),
     ("training_pool={strip_prefixes: [other]}", POOL),
     ("training_pool={strip_suffixes: [other]}", POOL),
@@ -130,7 +130,7 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("benchmarks={math500: {label: Another}}", {"data_card", *ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
     ("benchmarks={math500: {mathematical: false}}", {*ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
     ("benchmarks={math500: {publish_text: false}}", {"data_report", *END}),
-    ("benchmarks={math500: {prompt: choice}}", {"preflight_limits math500", *ANSWERS}),
+    ("benchmarks={math500: {prompt: choice}}", ANSWERS),
     ("benchmarks={math500: {kind: integer}}", BENCHMARK),
     ("benchmarks={math500: {columns: {answer: other}}}", BENCHMARK),
     ("benchmarks={math500: {rows: 8}}", BENCHMARK),
@@ -290,11 +290,7 @@ def answers_of(place: str) -> set[str]:
 
 
 def test_another_model_runs_its_own_jobs_and_what_shows_all_models(finished_run: Path) -> None:
-    data = {
-        "training_pool other",
-        "preflight_model other",
-        *names("preflight_limits other", "training_pool", "math500"),
-    }
+    data = {"training_pool other", "preflight_model other"}
     trained = {"seal_rollouts other", "data_card other", "training_sessions other", "train_controller other stair"}
     shown = {"response_card other", *names("table", "turns_other", "history_other"), "figure training_other"}
     own = {*data, *names("rollout_shard other", "0", "1"), *trained, *answers_of("other"), *shown}
@@ -307,7 +303,7 @@ def test_another_benchmark_runs_its_own_jobs_and_trains_nothing(finished_run: Pa
     problems = [{"problem": f"What is {number} + 1?", "answer": str(number + 1)} for number in range(4)]
     (tmp_path / "ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     added = f"benchmarks={{ours: {{label: Ours, path: {tmp_path}/ours.jsonl, kind: integer}}}}"
-    own = {"benchmark ours", "evaluation_sessions ours", "preflight_limits ours", *answers_of("ours")}
+    own = {"benchmark ours", "evaluation_sessions ours", *answers_of("ours")}
     expected = {*own, *CARDS, "data_report", *CHECKED, *ALL_TABLES, *ALL_FIGURES}
     assert planned(finished_run, config=(added,)) == expected
 
@@ -320,7 +316,7 @@ def test_another_benchmark_runs_its_own_jobs_and_trains_nothing(finished_run: Pa
         # Models that the run does not train itself learn no prompts.
         (
             {"prompts": {"choice": "Choose.\n{problem}"}},
-            {"preflight_limits", "evaluation_shard", "seal_evaluation"},
+            {"evaluation_shard", "seal_evaluation"},
         ),
     ],
     ids=["transitions", "overview", "prompts"],

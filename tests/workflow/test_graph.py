@@ -33,7 +33,6 @@ from tests.workflow.conftest import (
     with_dependents,
 )
 from tests.workflow.smoke_jobs import (
-    ANSWERS,
     BENCHMARK,
     CHECKED,
     END,
@@ -86,8 +85,6 @@ DELETED: list[tuple[str, set[str]]] = [
     ("data/training/M.cleaning.json", POOL),
     ("data/report.json", {"data_report", *END}),
     ("preflight/M.json", PREFLIGHT),
-    ("preflight/limits/M/training_pool.json", {"preflight_limits training_pool", *ROLLOUTS}),
-    ("preflight/limits/M/math500.json", {"preflight_limits math500", *ANSWERS}),
     # Training.
     ("rollouts/M.parquet", ROLLOUTS),
     ("rollouts/M.README.md", {"data_card", *END}),
@@ -190,8 +187,7 @@ def test_a_touched_or_moved_model_runs_nothing_and_a_changed_one_all_that_uses_t
     assert run_in(moved, "stair", "verify", "--json", "--run", "results/smoke").stdout == ""
     with open(moved / "model" / "model.safetensors", "ab") as file:
         file.write(b"\0")
-    checked = {"preflight_model", *names("preflight_limits", "training_pool", "math500")}
-    assert planned(moved, "preflight", config=words) == checked
+    assert planned(moved, "preflight", config=words) == {"preflight_model"}
 
 
 def make_older_the_later_it_was_made(folder: Path) -> None:

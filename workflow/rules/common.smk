@@ -77,7 +77,6 @@ wildcard_constraints:
     benchmark=one_of(BENCHMARKS),
     controller=one_of(cfg.controllers),
     condition=one_of(cfg.conditions),
-    prompts=one_of(["training_pool", *BENCHMARKS]),
     part=one_of(REPLAY_PARTS),
     shard=r"\d+",
     of=r"\d+",

@@ -13,7 +13,6 @@ rule controls_shard:
         first_turns=inputs.shared_t1.first_turns,
         controller=inputs.shared_t1.controller,
         preflight=paths.preflight("{model}"),
-        limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
         marker("controls", "{model}", "{benchmark}", "{condition}"),
     log:

@@ -11,7 +11,6 @@ rule evaluation_shard:
         first_turns=inputs.first_turns,
         controller=inputs.controller,
         preflight=paths.preflight("{model}"),
-        limits=paths.preflight_limits("{model}", "{benchmark}"),
     output:
         marker("evaluation", "{model}", "{benchmark}", "{condition}"),
     log:

@@ -17,19 +17,3 @@ rule preflight_model:
         settings=settings_of("preflight_model"),
     shell:
         job("preflight_model")
-
-
-# One for each kind of prompt, so that a new benchmark makes no training response stale.
-rule preflight_limits:
-    input:
-        preflight=paths.preflight("{model}"),
-        problems=inputs.prompts,
-    output:
-        paths.preflight_limits("{model}", "{prompts}"),
-    log:
-        paths.log("preflight", "{model}-{prompts}"),
-    priority: 3
-    params:
-        settings=settings_of("preflight_limits"),
-    shell:
-        job("preflight_limits")

@@ -33,7 +33,6 @@ if cfg.replay is not None:
             sessions=paths.evaluation_sessions(REPLAYED),
             responses=paths.responses("{model}", REPLAYED, cfg.replay.condition),
             preflight=paths.preflight("{model}"),
-            limits=paths.preflight_limits("{model}", REPLAYED),
         output:
             marker("replay", "{model}"),
         log:

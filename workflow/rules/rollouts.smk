@@ -8,7 +8,6 @@ rule rollout_shard:
     input:
         pool=paths.training_pool("{model}"),
         preflight=paths.preflight("{model}"),
-        limits=paths.preflight_limits("{model}", "training_pool"),
     output:
         marker("rollouts", "{model}"),
     log:

@@ -105,7 +105,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
     """
     start = time.monotonic()
-    study = ReplayStudy(config, paths, model, generating=True)
+    study = ReplayStudy(config, paths, model)
     share = Shard(shard, of)
     mine = share.share(list(study.design.batches()))
     total = sum(map(len, mine))

@@ -21,17 +21,17 @@ from stair.stages.replay.prompts import Prompts
 
 
 class ReplayStudy:
-    """One model's replay, without its weights. When `generating`, preflight must have checked the benchmark's prompts.
+    """One model's replay, without its weights.
 
     Raises:
-        ValueError: the model, the benchmark or the saved responses cannot be read, or preflight has not checked them.
+        ValueError: the model, the benchmark or the saved responses cannot be read.
     """
 
-    def __init__(self, config: Config, paths: RunPaths, model: str, *, generating: bool = False) -> None:
+    def __init__(self, config: Config, paths: RunPaths, model: str) -> None:
         assert config.replay is not None, "the graph has no replay of a run without one"
         self.config, self.paths, self.model = config, paths, model
         self.settings: Replay = config.replay
-        self.backbone = Backbone.open(config, paths, model, generating=self.settings.benchmark if generating else None)
+        self.backbone = Backbone.open(config, paths, model)
         self.prompts = Prompts(config, paths, model, self.backbone.renderer)
         check_layers(self.backbone.architecture, self.settings)
         self.shapes = Shapes.of_model(self.backbone.architecture, self.settings)

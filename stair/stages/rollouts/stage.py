@@ -11,10 +11,10 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.core import user_message
+from stair.core import Problem, user_message
 from stair.engines.base import Engine
 from stair.engines.choice import Needs
-from stair.records.files import matching, read_mapping, write_json
+from stair.records.files import matching, write_json
 from stair.records.keys import digest_of
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -22,6 +22,7 @@ from stair.records.seeds import seed_of
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
+from stair.sessions.prompt_check import longest_prompt
 from stair.sessions.run import report_missing, run_shard, sealed_rows
 from stair.sessions.trajectory import Generation, Question, Trajectory
 
@@ -67,10 +68,10 @@ def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
 
 def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
     """Generates one shard of a model's rollouts."""
-    backbone = Backbone.open(config, paths, model, config.rollout_engine(model), generating="training_pool")
-    settings = _digest(config, backbone)
+    backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
+    settings, all_records = _digest(config, backbone), _records(paths, model)
+    longest, records = _longest(config, paths, backbone, all_records), Shard(shard, of).share(all_records)
     servers_folder = paths.work("rollouts", model, "servers")
-    records = Shard(shard, of).share(_records(paths, model))
     with ExitStack() as stack:
 
         def load() -> Engine:
@@ -78,7 +79,7 @@ def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -
             needs = Needs(
                 log=paths.log("rollouts", model, f"server-{name}"),
                 started=lambda facts: _record_server(servers_folder, f"shard-{name}", settings, facts),
-                longest=lambda: _longest(paths, backbone),
+                longest=lambda: longest,
             )
             return stack.enter_context(backbone.running(needs))
 
@@ -98,10 +99,12 @@ def _logs_to_reuse(config: Config, paths: RunPaths, model: str) -> list[Path]:
     return [other.work("rollouts", model, "log") for other in paths.reused(config).values()]
 
 
-def _longest(paths: RunPaths, backbone: Backbone) -> int:
-    """Tokens of the longest prompt, by preflight's count, with the longest response that fits into the context."""
-    limit = read_mapping(paths.preflight_limits(backbone.key, "training_pool"))
-    return min(backbone.architecture.context, limit["longest_prompt"] + limit["max_new_tokens"])
+def _longest(config: Config, paths: RunPaths, backbone: Backbone, records: Iterable[SourceRecord]) -> int:
+    """Tokens of the longest prompt with its response. Raises as `longest_prompt`."""
+    prompt, limit = config.prompts[config.training_pool.prompt], backbone.settings.rollout_sampling.max_new_tokens
+    problems = (Problem(record.record_id, user_message(prompt, record.problem)) for record in records)
+    table = paths.training_pool(backbone.key)
+    return limit + longest_prompt(backbone.renderer, backbone.architecture.context, problems, limit, table)
 
 
 def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def _saved(config: Config, paths: RunPaths, model: str) -> Study:
     """The study of a trained model on saved histories."""
     settings = config.runtime
     assert settings is not None
-    backbone = Backbone.open(config, paths, model, generating=settings.benchmark)
+    backbone = Backbone.open(config, paths, model)
     weights, renderer = paths.weights(model, settings.controller), backbone.renderer
     method = Method(
         sampling=backbone.sampling(backbone.settings.sampling_for(settings.benchmark)),
