@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
+import pandas as pd
+
 from stair.config.evaluation import Condition
 from stair.core import EngineIdentity
-from stair.records.schemas import RESPONSES
-from stair.sessions.check import Check, Row, verdict
+from stair.sessions.check import Check, checked, occurrences
 from stair.sessions.renderer import Renderer
 from stair.sessions.spans import last_position
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""
-
 
 Cut = Mapping[tuple[str, int], int]
 """The first missing turn of trajectories that are cut off, by (session, sample)."""
@@ -33,53 +33,49 @@ def cut_trajectories(gaps: Iterable[Mapping[str, Any]]) -> Cut:
     return cut
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedTurn:
-    """The part of a response row that the checks keep. Its ids and texts, gigabytes in a whole condition, are read once."""
-
-    condition: str
-    session_id: str
-    turn: int
-    sample: int
-    problem_id: str
-    seed: int
-    finish_reason: str
-    response_tokens: int
-    ids: int
-    """The number of its ids."""
-    first_ids: bytes | None
-    """SHA-256 of the ids of a T1, by which conditions share it; None at later turns."""
-    ends_thinking: bool
-    """Whether the text contains `</think>`."""
-    history_retokenised: bool
-    captured_tokens: int | None
-    bank_tokens: int | None
-    controlled_tokens: int
-    readout_norm: float
-    prompt_ids_sha256: str
-    bank_sha256: str | None
-    engine: EngineIdentity
-
-    @classmethod
-    def of(cls, row: Row) -> CheckedTurn:
-        ids = row["response_ids"]
-        return cls(
-            **{name: row[name] for name in _KEPT},
-            ids=len(ids),
-            first_ids=sha256(array("i", ids).tobytes()).digest() if row["turn"] == 1 else None,
-            ends_thinking="</think>" in row["response"],
-            engine=EngineIdentity.of_row(row),
-        )
-
-    def __str__(self) -> str:
-        return f"{self.condition} {self.session_id} turn {self.turn} sample {self.sample}"
+_KEPT = {
+    **dict.fromkeys(
+        ("condition", "session_id", "problem_id", "finish_reason", "prompt_ids_sha256", "bank_sha256"), object
+    ),
+    **dict.fromkeys(("turn", "sample", "seed", "response_tokens", "controlled_tokens"), int),
+    **dict.fromkeys(("captured_tokens", "bank_tokens", "readout_norm"), float),
+    "history_retokenised": bool,
+}
+"""The columns of a response row that the checks read. Its ids and texts, gigabytes in a whole condition, are read once."""
+_OF_IDS = {"ids": int, "states": float, "first_ids": object, "ends_thinking": bool, "engine": object}
+_PLACE = ("condition", "session_id", "turn", "sample")
 
 
-_KEPT = tuple(field.name for field in fields(CheckedTurn) if field.name in RESPONSES.names and field.name != "engine")
+def kept(row: Mapping[str, Any], renderer: Renderer | None) -> dict[str, Any]:
+    """The part of a response row that the checks keep. Without a renderer, its captured span cannot be checked."""
+    ids = row["response_ids"]
+    return {
+        **{name: row[name] for name in _KEPT},
+        "ids": len(ids),
+        "states": None if renderer is None else _states(ids, renderer),
+        # SHA-256 of the ids of a T1, by which conditions share it.
+        "first_ids": sha256(array("i", ids).tobytes()).digest() if row["turn"] == 1 else None,
+        "ends_thinking": "</think>" in row["response"],
+        "engine": str(EngineIdentity.of_row(row)),
+    }
+
+
+def _states(ids: Sequence[int], renderer: Renderer) -> int:
+    """The states that a response gives to the bank (appendix B.1), counted independently of the code that captures."""
+    body = renderer.body_ids(ids)
+    marker = None if renderer.end_of_thinking is None else last_position(body, renderer.end_of_thinking)
+    # Without a marker, what has been processed: the token drawn last has no state.
+    return min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
+
+
+def turns_of(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """A frame of rows as `kept` makes them."""
+    columns = _KEPT | _OF_IDS
+    return pd.DataFrame(list(rows), columns=list(columns)).astype(columns)
 
 
 def condition_checks(
-    rows: Sequence[CheckedTurn],
+    turns: pd.DataFrame,
     settings: Condition,
     schedule: Schedule,
     samples: int,
@@ -94,66 +90,72 @@ def condition_checks(
     `reads`: whether its controller reads a bank. `acts`: whether it acts during prefill (None: as `reads`). `cut`: the
     trajectories that missing responses cut off.
     """
-    acts = reads if acts is None else acts
-    lacking = len(schedule) * settings.turns * samples - len(rows)
-    whole = verdict(
-        "every turn of every trajectory once",
-        scope,
-        len(rows),
-        _grid(rows, settings, schedule, samples, cut or {}),
-        f"{lacking} missing, as the manifest says" if lacking else "",
-    )
-    named: dict[str, Callable[[], Iterator[str]]] = {
-        "problems follow the schedule": lambda: _follows(rows, schedule),
-        "token counts agree with the ids": lambda: _counts(rows),
-        "bank tokens equal the sum of captured spans": lambda: _bank(rows, reads),
-        "the bank is read after T1 and nowhere else": lambda: _read(rows, settings, acts),
-    }
-    return [whole, *(verdict(name, scope, len(rows), offenders()) for name, offenders in named.items())]
-
-
-CAPTURED = "captured spans end where the answers say"
-
-
-def capture_check(offenders: Sequence[str], rows: int, scope: str) -> Check:
-    """The outcome of `wrongly_captured` over all rows of a condition."""
-    return verdict(CAPTURED, scope, rows, offenders)
-
-
-def wrongly_captured(
-    turn: CheckedTurn, ids: Sequence[int], renderer: Renderer, turns: int, *, reads: bool
-) -> Iterator[str]:
-    """Yields a violation if a turn gave the bank other states than appendix B.1 names, or should have given none.
-
-    Counted from its `ids`, independently of the code that captures.
-    """
-    expected = None
-    if reads and turn.turn < turns:
-        body = renderer.body_ids(ids)
-        marker = None if renderer.end_of_thinking is None else last_position(body, renderer.end_of_thinking)
-        # Without a marker, what has been processed: the token drawn last has no state.
-        expected = min(len(body), max(len(ids) - 1, 0)) if marker is None else marker
-    if turn.captured_tokens != expected:
-        yield f"{turn} says {turn.captured_tokens} captured tokens, its ids give {expected}"
-
-
-def shares(rows: Sequence[CheckedTurn], thinking: bool, scope: str) -> list[Check]:
-    """How often responses take an unusual path: reported, never a failure."""
-    later = [row for row in rows if row.turn > 1]
+    asked = {(session, turn): problem for session, row in schedule.items() for turn, problem in enumerate(row, 1)}
+    scheduled = [asked.get(place) for place in zip(turns.session_id, turns.turn, strict=True)]
+    ordered = turns.sort_values("turn")
+    captured = ordered.captured_tokens.fillna(0)
+    stored = (captured.groupby([ordered.session_id, ordered["sample"]]).cumsum() - captured).sort_index()
     checks = [
-        _share("share of re-tokenised histories", scope, [row.history_retokenised for row in later]),
-        _share("share of responses at the output limit", scope, [row.finish_reason == "length" for row in rows]),
-        _share("share of responses with no room left", scope, [row.finish_reason == "context" for row in rows]),
-    ]
+        _whole(turns, settings.turns, schedule, samples, scope, cut or {}),
+        checked("problems follow the schedule", scope, turns, turns.problem_id != scheduled, *_PLACE, "problem_id"),
+        checked("token counts agree with the ids", scope, turns, turns.response_tokens != turns.ids,
+                *_PLACE, "response_tokens", "ids"),
+        checked("bank tokens equal the sum of captured spans", scope, turns.assign(stored=stored),
+                turns.bank_tokens.fillna(-1) != (stored if reads else -1), *_PLACE, "bank_tokens", "stored"),
+        checked("the bank is read after T1 and nowhere else", scope, turns,
+                _misread(turns, settings, reads if acts is None else acts),
+                *_PLACE, "controlled_tokens", "bank_tokens", "readout_norm"),
+    ]  # fmt: skip
+    if turns.states.notna().any():
+        expected = turns.states.where(reads & (turns.turn < settings.turns)).fillna(-1)
+        wrong = turns.captured_tokens.fillna(-1) != expected
+        name = "captured spans end where the answers say"
+        checks.append(checked(name, scope, turns, wrong, *_PLACE, "captured_tokens", "states"))
+    return checks
+
+
+def _whole(turns: pd.DataFrame, last: int, schedule: Schedule, samples: int, scope: str, cut: Cut) -> Check:
+    """Every turn of every trajectory once. A trajectory that is cut has nothing behind the cut."""
+    place = ["session_id", "sample", "turn"]
+    grid = occurrences(turns, pd.MultiIndex.from_product([schedule, range(samples), range(1, last + 1)], names=place))
+    first_missing = [cut.get(each, last + 1) for each in zip(grid.session_id, grid["sample"], strict=True)]
+    missing = (grid.times == 0) & (grid.turn >= first_missing)
+    behind = (grid.times > 0) & (grid.groupby(["session_id", "sample"]).times.cummin() == 0)
+    wrong = ~grid.expected | behind | ((grid.times != 1) & ~missing)
+    check = replace(
+        checked("every turn of every trajectory once", scope, grid, wrong, *place, "times"), rows=len(turns)
+    )
+    lacking = len(schedule) * last * samples - len(turns)
+    return replace(check, detail=f"{lacking} missing, as the manifest says") if check.passed and lacking else check
+
+
+def _misread(turns: pd.DataFrame, settings: Condition, acts: bool) -> pd.Series:
+    """The turns that read nothing where a bank is read, or something elsewhere."""
+    # Where the context had no room left, the prompt was never processed.
+    asked = (turns.finish_reason != "context") | (turns.response_tokens > 0)
+    reading, norm = acts & (turns.turn > 1) & asked, turns.readout_norm
+    # Of one entry, both reads are the same. Bank-free keeps no bank: NaN.
+    single = (turns.bank_tokens == 1) | (settings.prefix == 1)
+    sound = norm == 0 if settings.variant == "zero" else ((norm > 0) & np.isfinite(norm)) | ((norm == 0) & single)
+    # An empty bank (every earlier answer ended at once) has nothing to read.
+    unread = (turns.controlled_tokens <= 0) | ((turns.bank_tokens != 0) & ~sound)
+    return (reading & unread) | (~reading & ((turns.controlled_tokens != 0) | (norm != 0)))
+
+
+def shares(turns: pd.DataFrame, thinking: bool, scope: str) -> list[Check]:
+    """How often responses take an unusual path: reported, never a failure."""
+    outcomes = {
+        "share of re-tokenised histories": turns.history_retokenised[turns.turn > 1],
+        "share of responses at the output limit": turns.finish_reason == "length",
+        "share of responses with no room left": turns.finish_reason == "context",
+    }
     if thinking:
-        open_ended = [not row.ends_thinking for row in rows]
-        checks.append(_share("share of responses without </think>", scope, open_ended))
-    return [check for check in checks if check.rows]
-
-
-def _share(name: str, scope: str, outcomes: Sequence[bool]) -> Check:
-    detail = f"{sum(outcomes)} of {len(outcomes)} ({sum(outcomes) / len(outcomes):.1%})" if outcomes else ""
-    return Check(name, scope, True, len(outcomes), detail)
+        outcomes["share of responses without </think>"] = ~turns.ends_thinking
+    return [
+        Check(name, scope, True, len(each), f"{each.sum()} of {len(each)} ({each.mean():.1%})")
+        for name, each in outcomes.items()
+        if len(each)
+    ]
 
 
 ONE_ENGINE = "one engine for the comparison"
@@ -162,144 +164,38 @@ MIXED = "mixed, as evaluation.allow_mixed_engines allows: "
 
 
 def group_checks(
-    rows: Mapping[str, Sequence[CheckedTurn]],
-    conditions: Mapping[str, Condition],
-    scope: str,
-    *,
-    allow_mixed: bool = False,
+    turns: pd.DataFrame, conditions: Mapping[str, Condition], scope: str, *, allow_mixed: bool = False
 ) -> list[Check]:
     """The invariants of all conditions of one model and benchmark together."""
-    everything = [row for of_condition in rows.values() for row in of_condition]
+    first = turns[turns.turn == 1]
+    saved = dict(
+        zip(zip(first.condition, first.problem_id, first["sample"], strict=True), first.first_ids, strict=True)
+    )
+    source = first.condition.map({key: item.first_turn for key, item in conditions.items()})
+    places = zip(source, first.problem_id, first["sample"], strict=True)
+    unshared = source.notna() & (first.first_ids != [saved.get(place) for place in places])
+    seeds = turns.groupby(["problem_id", "sample"]).seed.transform("first")
+    engines = checked(ONE_ENGINE, scope, turns, ~turns.engine.isin(turns.engine[:1]), *_PLACE, "engine")
+    if not engines.passed and allow_mixed:
+        engines = replace(engines, passed=True, detail=MIXED + "; ".join(turns.engine.unique()))
     return [
-        verdict("T1 responses are shared", scope, len(everything), _shared_first_turns(rows, conditions)),
-        verdict("one seed for a problem and sample", scope, len(everything), _seeds(everything)),
-        _one_engine(everything, scope, allow_mixed),
+        replace(checked("T1 responses are shared", scope, first, unshared, *_PLACE), rows=len(turns)),
+        checked("one seed for a problem and sample", scope, turns, turns.seed != seeds, *_PLACE, "seed"),
+        engines,
     ]
 
 
-def shared_t1_checks(
-    rows: Mapping[str, Sequence[CheckedTurn]], layers: Mapping[str, tuple[int, ...]], scope: str
-) -> list[Check]:
+def shared_t1_checks(turns: pd.DataFrame, layers: Mapping[str, tuple[int, ...]], scope: str) -> list[Check]:
     """The invariants of conditions that share one T1 history at T2, beside `group_checks`.
 
     `layers`: the controlled layers of the conditions that read the bank, whose states a digest covers.
     """
-    second = [row for of_condition in rows.values() for row in of_condition if row.turn == 2]
-    reading = [row for row in second if row.condition in layers]
+    second = turns[turns.turn == 2]
+    reading = second[second.condition.isin(layers)].assign(layers=lambda row: row.condition.map(layers).astype(str))
+    prompts = second.groupby(["session_id", "sample"]).prompt_ids_sha256.transform("first")
+    banks = reading.groupby(["session_id", "sample", "layers"]).bank_sha256.transform("first")
     return [
-        verdict("T2 prompts are equal", scope, len(second), _unequal(second, lambda row: ("", row.prompt_ids_sha256))),
-        verdict(
-            "banks are equal",
-            scope,
-            len(reading),
-            _unequal(reading, lambda row: (str(layers[row.condition]), row.bank_sha256)),
-        ),
-    ]
-
-
-def _unequal(rows: Sequence[CheckedTurn], digest: Callable[[CheckedTurn], tuple[str, str | None]]) -> Iterator[str]:
-    """Rows of one session, sample and kind (the first part of `digest`) whose digests (the second) differ."""
-    first: dict[tuple[str, int, str], CheckedTurn] = {}
-    for row in rows:
-        kind, ours = digest(row)
-        other = first.setdefault((row.session_id, row.sample, kind), row)
-        if ours is None or ours != digest(other)[1]:
-            yield f"{row} has the digest {ours}, {other} has {digest(other)[1]}"
-
-
-def _one_engine(rows: Sequence[CheckedTurn], scope: str, allow_mixed: bool) -> Check:
-    check = verdict(ONE_ENGINE, scope, len(rows), _engines(rows))
-    if check.passed or not allow_mixed:
-        return check
-    names = dict.fromkeys(str(row.engine) for row in rows)
-    return Check(ONE_ENGINE, scope, True, len(rows), MIXED + "; ".join(names))
-
-
-def _grid(
-    rows: Sequence[CheckedTurn], settings: Condition, schedule: Schedule, samples: int, cut: Cut
-) -> Iterator[str]:
-    counts = Counter((row.session_id, row.turn, row.sample) for row in rows)
-    for session in schedule:
-        for turn in range(1, settings.turns + 1):
-            for sample in range(samples):
-                if (count := counts.pop((session, turn, sample), 0)) == 1:
-                    continue
-                if not count and cut.get((session, sample), settings.turns + 1) <= turn:
-                    # A trajectory that was cut has nothing behind the cut.
-                    later = [t for t in range(turn + 1, settings.turns + 1) if counts[session, t, sample]]
-                    if later:
-                        yield f"{session} turn {later[0]} sample {sample} stands behind a missing turn"
-                    continue
-                yield f"{session} turn {turn} sample {sample} stands {count} times"
-    yield from (f"{session} turn {turn} sample {sample} is not in the schedule" for session, turn, sample in counts)
-
-
-def _follows(rows: Sequence[CheckedTurn], schedule: Schedule) -> Iterator[str]:
-    for row in rows:
-        problems = schedule.get(row.session_id, ())
-        if not 1 <= row.turn <= len(problems) or problems[row.turn - 1] != row.problem_id:
-            yield f"{row} answers {row.problem_id}"
-
-
-def _counts(rows: Sequence[CheckedTurn]) -> Iterator[str]:
-    for row in rows:
-        if row.response_tokens != row.ids:
-            yield f"{row} has {row.ids} ids and says {row.response_tokens}"
-
-
-def _bank(rows: Sequence[CheckedTurn], reads: bool) -> Iterator[str]:
-    trajectories: dict[tuple[str, int], list[CheckedTurn]] = defaultdict(list)
-    for row in rows:
-        trajectories[row.session_id, row.sample].append(row)
-    for turns in trajectories.values():
-        stored = 0
-        for row in sorted(turns, key=lambda row: row.turn):
-            expected = stored if reads else None
-            if row.bank_tokens != expected:
-                yield f"{row} says {row.bank_tokens} bank tokens, its history gives {expected}"
-            stored += row.captured_tokens or 0
-
-
-def _read(rows: Sequence[CheckedTurn], settings: Condition, acts: bool) -> Iterator[str]:
-    for row in rows:
-        # Where the context had no room left, the prompt was never processed.
-        asked = row.finish_reason != "context" or row.response_tokens > 0
-        reads = acts and row.turn > 1 and asked
-        controlled, norm = row.controlled_tokens, row.readout_norm
-        if reads and controlled <= 0:
-            yield f"{row} has no controlled token"
-        if not reads and (controlled or norm):
-            yield f"{row} has {controlled} controlled tokens and the readout norm {norm}, where nothing is read"
-        # An empty bank (every earlier answer ended at once) has nothing to read, and of one entry both reads are the same.
-        single = 1 in (row.bank_tokens, settings.prefix)
-        sound = norm == 0.0 if settings.variant == "zero" else 0 < norm < float("inf") or (norm == 0.0 and single)
-        # Bank-free keeps no bank: None, not 0.
-        if reads and row.bank_tokens != 0 and not sound:
-            yield f"{row} has the readout norm {norm}"
-
-
-def _shared_first_turns(
-    rows: Mapping[str, Sequence[CheckedTurn]], conditions: Mapping[str, Condition]
-) -> Iterator[str]:
-    for condition, of_condition in rows.items():
-        source = conditions[condition].first_turn
-        if source is None:
-            continue
-        saved = {(row.problem_id, row.sample): row.first_ids for row in rows[source]}
-        for row in of_condition:
-            if row.turn == 1 and row.first_ids != saved.get((row.problem_id, row.sample)):
-                yield f"{row} differs from {source}"
-
-
-def _seeds(rows: Sequence[CheckedTurn]) -> Iterator[str]:
-    seeds: dict[tuple[str, int], int] = {}
-    for row in rows:
-        first = seeds.setdefault((row.problem_id, row.sample), row.seed)
-        if row.seed != first:
-            yield f"{row} has seed {row.seed}, others of {row.problem_id} have {first}"
-
-
-def _engines(rows: Sequence[CheckedTurn]) -> Iterator[str]:
-    for row in rows:
-        if row.engine != rows[0].engine:
-            yield f"{row} was made by {row.engine}, others by {rows[0].engine}"
+        checked("T2 prompts are equal", scope, second, second.prompt_ids_sha256 != prompts, *_PLACE, "prompt_ids_sha256"),
+        checked("banks are equal", scope, reading, reading.bank_sha256.isna() | (reading.bank_sha256 != banks),
+                *_PLACE, "bank_sha256"),
+    ]  # fmt: skip

@@ -6,24 +6,15 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from stair.config.evaluation import Condition
-from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
+from stair.records.rows import Rollout, ScheduledTurn, SourceRecord
 from stair.sessions.check import Check
-from stair.sessions.invariants import (
-    CAPTURED,
-    MIXED,
-    ONE_ENGINE,
-    CheckedTurn,
-    capture_check,
-    condition_checks,
-    group_checks,
-    shares,
-    wrongly_captured,
-)
+from stair.sessions.invariants import MIXED, ONE_ENGINE, condition_checks, group_checks, kept, shares, turns_of
 from stair.sessions.renderer import Renderer
-from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, training_checks
 from stair.stages.sessions.evaluation_sessions import evaluation_sessions
 from stair.stages.sessions.training_sessions import training_sessions
 
@@ -35,6 +26,9 @@ CONDITIONS = {
     "stair": Condition(label="STAIR", first_turn="vanilla", controller="stair"),
 }
 SCHEDULE = [ScheduledTurn(**row) for row in evaluation_sessions(PROBLEMS, "bench", "seed")]
+SESSIONS: dict[str, list[str]] = {}
+for one in sorted(SCHEDULE):
+    SESSIONS.setdefault(one.session_id, []).append(one.problem_id)
 
 Row = dict[str, Any]
 
@@ -42,7 +36,7 @@ Row = dict[str, Any]
 def rows_of(condition: str) -> list[Row]:
     """Sound rows: as many captured tokens as the turn's number."""
     settings, rows = CONDITIONS[condition], []
-    for session, problems in schedule_of(SCHEDULE).items():
+    for session, problems in SESSIONS.items():
         for sample in range(SAMPLES):
             for turn in range(1, settings.turns + 1):
                 problem = problems[turn - 1]
@@ -79,18 +73,18 @@ def rows_of(condition: str) -> list[Row]:
     return rows
 
 
-def checked(rows: list[Row]) -> list[CheckedTurn]:
-    return [CheckedTurn.of(row) for row in rows]
+def checked(rows: list[Row], renderer: Renderer | None = None) -> pd.DataFrame:
+    return turns_of(kept(row, renderer) for row in rows)
 
 
 def of_condition(rows: list[Row], condition: str, cut: dict[tuple[str, int], int] | None = None) -> list[Check]:
     settings = CONDITIONS[condition]
     reads = settings.controller is not None
-    return condition_checks(checked(rows), settings, schedule_of(SCHEDULE), SAMPLES, condition, reads=reads, cut=cut)
+    return condition_checks(checked(rows), settings, SESSIONS, SAMPLES, condition, reads=reads, cut=cut)
 
 
 def of_group(rows: dict[str, list[Row]], *, allow_mixed: bool = False) -> list[Check]:
-    turns = {condition: checked(of_condition) for condition, of_condition in rows.items()}
+    turns = checked([row for of_condition in rows.values() for row in of_condition])
     return group_checks(turns, CONDITIONS, "group", allow_mixed=allow_mixed)
 
 
@@ -131,7 +125,16 @@ def test_a_break_in_a_condition_is_noticed(condition: str, break_: Callable[[lis
     break_(rows)
     checks = of_condition(rows, condition)
     assert name in failed(checks)
-    assert all(check.detail for check in checks if not check.passed)
+    assert all(" wrong, first: " in check.detail for check in checks if not check.passed)
+
+
+def test_a_failed_check_names_the_first_row_that_offends() -> None:
+    rows = rows_of("stair")
+    for row in rows[-2:]:
+        row["response_tokens"] = 99
+    (check,) = [check for check in of_condition(rows, "stair") if not check.passed]
+    place = ", ".join(f"{name} {rows[-2][name]}" for name in ("condition", "session_id", "turn", "sample"))
+    assert check.detail == f"2 wrong, first: {place}, response_tokens 99, ids {len(rows[-2]['response_ids'])}"
 
 
 def test_only_the_rest_of_a_cut_trajectory_may_be_missing() -> None:
@@ -150,7 +153,7 @@ def test_only_the_rest_of_a_cut_trajectory_may_be_missing() -> None:
     grid = {"every turn of every trajectory once"}
     for turns, cut in (((2, 3, 4), 3), ((3, 4), 4), ((3, 4), None)):
         assert grid <= failed(of_condition(without(*turns), "stair", None if cut is None else {place: cut}))
-    assert "stands behind a missing turn" in of_condition(without(3), "stair", {place: 3})[0].detail
+    assert "turn 4, times 1" in of_condition(without(3), "stair", {place: 3})[0].detail, "T4 stands behind a missing T3"
     twice = [*without(3, 4), copy.copy(rows[-1])]
     assert grid <= failed(of_condition(twice, "stair", {place: 3}))
 
@@ -172,18 +175,17 @@ def test_captured_spans_follow_from_the_ids(thinking: bool, ids: list[int], capt
     renderer.stop_ids, renderer.end_of_thinking = (1,), 9 if thinking else None
     row = {**rows_of("stair")[0], "response_ids": ids, "captured_tokens": captured}
 
-    def faults_of(row: Row, reads: bool) -> list[str]:
-        return list(wrongly_captured(CheckedTurn.of(row), row["response_ids"], renderer, 4, reads=reads))
+    def fault(*, reads: bool = True, **changed: Any) -> str:
+        turns = checked([{**row, **changed}], renderer)
+        check = condition_checks(turns, CONDITIONS["stair"], SESSIONS, SAMPLES, "stair", reads=reads)[-1]
+        assert check.name == "captured spans end where the answers say"
+        return "" if check.passed else check.detail
 
-    def found(**changed: Any) -> list[str]:
-        return faults_of({**row, **changed}, reads=True)
-
-    assert found() == []
+    assert not fault()
     for wrong in (captured + 1, captured - 1, None):
-        check = capture_check(found(captured_tokens=wrong), 1, "stair")
-        assert not check.passed and check.name == CAPTURED and f"its ids give {captured}" in check.detail
-    assert found(turn=4) and not found(turn=4, captured_tokens=None), "the last turn gives nothing"
-    assert faults_of(row, reads=False), "nor does a turn of a condition without a bank"
+        assert f"states {float(captured)}" in fault(captured_tokens=wrong)
+    assert fault(turn=4) and not fault(turn=4, captured_tokens=None), "the last turn gives nothing"
+    assert fault(reads=False), "nor does a turn of a condition without a bank"
 
 
 def test_an_empty_bank_has_nothing_to_read() -> None:
@@ -229,9 +231,7 @@ def test_times_zero_leaves_no_readout() -> None:
     settings = CONDITIONS["stair"].model_copy(update={"variant": "zero"})
 
     def found(rows: list[Row]) -> set[str]:
-        return failed(
-            condition_checks(checked(rows), settings, schedule_of(SCHEDULE), SAMPLES, "stair_null", reads=True)
-        )
+        return failed(condition_checks(checked(rows), settings, SESSIONS, SAMPLES, "stair_null", reads=True))
 
     assert found([row | {"readout_norm": 0.0} for row in rows_of("stair")]) == set()
     assert found(rows_of("stair")) == {"the bank is read after T1 and nowhere else"}
@@ -282,24 +282,24 @@ def test_a_training_pool_without_excluded_or_shared_problems(
     change: Row, excluded: dict[str, set[str]], broken: set[str]
 ) -> None:
     rows = [*POOL[:1], POOL[1]._replace(**change), *POOL[2:]]
-    assert failed(pool_checks(rows, excluded, "pool")) == broken
+    assert failed(pool_checks(pd.DataFrame(rows), excluded, "pool")) == broken
 
 
 def test_a_broken_schedule_is_noticed() -> None:
-    assert failed(schedule_checks(SCHEDULE, PROBLEMS, "bench")) == set()
+    assert failed(schedule_checks(pd.DataFrame(SCHEDULE), PROBLEMS, "bench")) == set()
     broken = list(SCHEDULE)
     broken[1] = broken[1]._replace(problem_id=broken[0].problem_id)
-    assert failed(schedule_checks(broken, PROBLEMS, "bench")) == {
+    assert failed(schedule_checks(pd.DataFrame(broken), PROBLEMS, "bench")) == {
         "turn columns are permutations",
         "problems of a session are distinct",
     }
 
 
-def training_rows() -> tuple[list[Row], list[tuple[str, int]]]:
+def training_rows() -> tuple[list[Row], list[str]]:
     records = {
         f"r{number}": [Rollout(f"r{number}", f"p{number % 5}", sample, 1) for sample in range(4)] for number in range(8)
     }
-    return training_sessions(records, "seed"), [(record, sample) for record in records for sample in range(4)]
+    return training_sessions(records, "seed"), [*records]
 
 
 def move_weight(rows: list[Row]) -> None:
@@ -326,11 +326,11 @@ def rename(rows: list[Row]) -> None:
     ],
 )
 def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], Any], name: str) -> None:
-    rows, responses = training_rows()
+    rows, records = training_rows()
     pool = [SourceRecord(f"r{number}", f"p{number % 5}", "", "", split="train") for number in range(8)]
 
     def failures() -> set[str]:
-        return failed(training_checks([TrainingTurn(**row) for row in rows], responses, pool, "train"))
+        return failed(training_checks(pd.DataFrame(rows), records, pd.DataFrame(pool), "train"))
 
     assert failures() == set()
     break_(rows)
@@ -340,6 +340,8 @@ def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], A
 @pytest.mark.parametrize("change", [{"record_id": "r9"}, {"problem_id": "b"}])
 def test_rollouts_that_are_not_of_the_pool_are_noticed(change: Row) -> None:
     rows = [Rollout(record.record_id, record.problem_id, 0, 1) for record in POOL]
-    assert failed(rollout_checks(rows, POOL, "rollouts")) == set()
+    assert failed(rollout_checks(pd.DataFrame(rows), pd.DataFrame(POOL), "rollouts")) == set()
     rows[0] = rows[0]._replace(**change)
-    assert failed(rollout_checks(rows, POOL, "rollouts")) == {"responses are to records of the pool"}
+    assert failed(rollout_checks(pd.DataFrame(rows), pd.DataFrame(POOL), "rollouts")) == {
+        "responses are to records of the pool"
+    }

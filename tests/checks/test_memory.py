@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from stair.records.schemas import RESPONSES
 from stair.records.tables import iterate_table, read_table, write_table
-from stair.sessions.invariants import CheckedTurn
+from stair.sessions.invariants import kept, turns_of
 
 ROWS, TOKENS = 400, 5_000
 
@@ -27,11 +27,11 @@ def test_what_the_checks_keep_is_a_small_part_of_the_rows(tmp_path: Path) -> Non
     write_table(path, RESPONSES, (row(number) for number in range(ROWS)))
     tracemalloc.start()
     try:
-        turns = [CheckedTurn.of(row) for row in iterate_table(path, RESPONSES)]
-        kept, peak = tracemalloc.get_traced_memory()
+        turns = turns_of(kept(row, None) for row in iterate_table(path, RESPONSES))
+        held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     numbers = 8 * ROWS * TOKENS  # the list's slots alone
-    assert len(turns) == ROWS and kept < numbers / 20 and peak < numbers
-    assert turns == [CheckedTurn.of(row) for row in read_table(path, RESPONSES)]
-    assert turns[0].first_ids != turns[4].first_ids and turns[1].first_ids is None and turns[0].ids == TOKENS
+    assert len(turns) == ROWS and held < numbers / 20 and peak < numbers
+    assert turns.equals(turns_of(kept(row, None) for row in read_table(path, RESPONSES)))
+    assert turns.first_ids.nunique() == ROWS // 4 == turns.first_ids.notna().sum() and (turns.ids == TOKENS).all()

@@ -12,7 +12,7 @@ from stair.config.evaluation import Condition
 from stair.engines.base import Engine
 from stair.records.seeds import seed_of
 from stair.records.shards import Shard
-from stair.sessions.invariants import CheckedTurn, condition_checks, group_checks, shared_t1_checks
+from stair.sessions.invariants import condition_checks, group_checks, kept, shared_t1_checks, turns_of
 from stair.sessions.run import run_shard, sealed_rows
 from stair.sessions.trajectory import Trajectory
 from tests.conftest import LAYERS
@@ -72,7 +72,7 @@ def test_conditions_share_t1_prompt_seed_budget_and_bank_and_only_t2_differs(stu
         row["response_ids"] for row in study.first_rows.values()
     ]
     for condition, of_condition in rows.items():
-        kept = [CheckedTurn.of(row) for row in of_condition]
+        turns = turns_of(kept(row, None) for row in of_condition)
         settings = (
             Condition(label=condition, turns=2, first_turn="t1", variant=READS[condition].variant)
             if (condition in READS)
@@ -84,13 +84,13 @@ def test_conditions_share_t1_prompt_seed_budget_and_bank_and_only_t2_differs(stu
             if row["sample"] == 0:
                 schedule[row["session_id"]].append(row["problem_id"])
         reads, acts = condition in READING, condition != "native"
-        checks = condition_checks(kept, settings, schedule, 2, condition, reads=reads, acts=acts)
+        checks = condition_checks(turns, settings, schedule, 2, condition, reads=reads, acts=acts)
         assert [check for check in checks if not check.passed] == []
-    kept_rows = {condition: [CheckedTurn.of(row) for row in of_condition] for condition, of_condition in rows.items()}
+    every = turns_of(kept(row, None) for of_condition in rows.values() for row in of_condition)
     layers = dict.fromkeys(READING, LAYERS)
-    assert all(check.passed for check in shared_t1_checks(kept_rows, layers, "here"))
-    settings = {name: Condition(label=name, turns=2, first_turn=None) for name in kept_rows}
-    assert all(check.passed for check in group_checks(kept_rows, settings, "here"))
+    assert all(check.passed for check in shared_t1_checks(every, layers, "here"))
+    settings = {name: Condition(label=name, turns=2, first_turn=None) for name in rows}
+    assert all(check.passed for check in group_checks(every, settings, "here"))
 
 
 def test_a_permutation_is_another_one_for_each_answer_and_a_function_of_its_name(shared: Study, tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_rows_of_another_prompt_or_bank_are_noticed(shared: Study) -> None:
     rows["direct_read"] = [dict(row, condition="direct_read") for row in rows["stair"]]
 
     def failed() -> list[str]:
-        kept = {name: [CheckedTurn.of(row) for row in of_condition] for name, of_condition in rows.items()}
-        checks = shared_t1_checks(kept, dict.fromkeys(("stair", "direct_read"), LAYERS), "here")
+        every = turns_of(kept(row, None) for of_condition in rows.values() for row in of_condition)
+        checks = shared_t1_checks(every, dict.fromkeys(("stair", "direct_read"), LAYERS), "here")
         return [check.name for check in checks if not check.passed]
 
     assert failed() == []

@@ -1,135 +1,84 @@
-"""Invariants of the evaluation schedule, of training sessions and of training pools."""
+"""Invariants of the evaluation schedule, of training sessions and of training pools, as frames of their rows."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import isclose
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
 
 from stair.core import TURNS
-from stair.records.rows import Rollout, ScheduledTurn, SourceRecord, TrainingTurn
-from stair.sessions.check import Check, verdict
+from stair.sessions.check import Check, checked, occurrences
 
-_TURN_NUMBERS = list(range(1, TURNS + 1))
+_TURN_NUMBERS = range(1, TURNS + 1)
 
 
-def schedule_checks(turns: Sequence[ScheduledTurn], problems: Sequence[str], scope: str) -> list[Check]:
+def schedule_checks(turns: pd.DataFrame, problems: Sequence[str], scope: str) -> list[Check]:
     """The evaluation schedule (appendix C.2)."""
     return [
-        verdict("turn columns are permutations", scope, len(turns), _permutations(turns, problems)),
-        verdict("problems of a session are distinct", scope, len(turns), _distinct(turns)),
+        _once("turn columns are permutations", scope, turns, turn=_TURN_NUMBERS, problem_id=problems),
+        _distinct(turns, scope),
     ]
 
 
-def pool_checks(records: Sequence[SourceRecord], excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
+def pool_checks(records: pd.DataFrame, excluded: Mapping[str, Collection[str]], scope: str) -> list[Check]:
     """A training pool (appendix B.4): `excluded` holds the problem ids of each benchmark that must not be trained on."""
+    benchmark = records.problem_id.map({problem: key for key, problems in excluded.items() for problem in problems})
+    split = records.groupby("problem_id").split.transform("first")
     return [
-        verdict("no problem of an excluded benchmark", scope, len(records), _leaks(records, excluded)),
-        verdict("validation problems are held out", scope, len(records), _split(records)),
-    ]
+        checked("no problem of an excluded benchmark", scope, records.assign(benchmark=benchmark), benchmark.notna(),
+                "record_id", "benchmark"),
+        checked("validation problems are held out", scope, records, records.split != split, "record_id", "split"),
+    ]  # fmt: skip
 
 
-def rollout_checks(rollouts: Sequence[Rollout], pool: Sequence[SourceRecord], scope: str) -> list[Check]:
+def rollout_checks(rollouts: pd.DataFrame, pool: pd.DataFrame, scope: str) -> list[Check]:
     """Training responses: each is to a record of the training pool, and to that record's problem."""
-    offenders = _wrong_problems(rollouts, pool)
-    return [verdict("responses are to records of the pool", scope, len(rollouts), offenders)]
+    return [_problems("responses are to records of the pool", rollouts, pool, scope)]
 
 
-def training_checks(
-    turns: Sequence[TrainingTurn], responses: Sequence[tuple[str, int]], pool: Sequence[SourceRecord], scope: str
-) -> list[Check]:
+def training_checks(turns: pd.DataFrame, records: Iterable[str], pool: pd.DataFrame, scope: str) -> list[Check]:
     """Training sessions and their weights (appendices B.4 and B.5).
 
     Args:
-        responses: the (record, sample) of each response, which must occur once.
+        records: the records whose four responses must each occur once.
         pool: the training problems.
         scope: the model and split.
     """
+    records = list(records)
+    # w_r of equation 10: zero at T1, equal for the supervised responses of a problem, and S/Q together.
+    supervised, problem = turns.turn > 1, turns.groupby("problem_id").weight
+    equal = turns.groupby(["problem_id", supervised]).weight.transform("first")
+    total = supervised.sum() / max(1, turns.problem_id.nunique())
+    wrong = ((turns.weight != 0) & ~supervised) | (turns.weight != equal)
+    wrong |= ~np.isclose(problem.transform("sum"), total, rtol=1e-9, atol=0)
     return [
-        verdict("responses are of their record's problem", scope, len(turns), _wrong_problems(turns, pool)),
-        verdict("every response stands once", scope, len(turns), _once(turns, responses)),
-        verdict("a record's responses stand in different columns", scope, len(turns), _columns(turns)),
-        verdict("problems of a session are distinct", scope, len(turns), _distinct(turns)),
-        verdict("problems have equal total weight", scope, len(turns), _weights(turns)),
+        _problems("responses are of their record's problem", turns, pool, scope),
+        _once("every response stands once", scope, turns, record_id=records, sample=range(TURNS)),
+        _once("a record's responses stand in different columns", scope, turns, record_id=records, turn=_TURN_NUMBERS),
+        _distinct(turns, scope),
+        checked("problems have equal total weight", scope, turns, wrong, "session_id", "turn", "problem_id", "weight"),
     ]
 
 
-def _leaks(records: Sequence[SourceRecord], excluded: Mapping[str, Collection[str]]) -> Iterator[str]:
-    for benchmark, problems in excluded.items():
-        yield from (f"record {one.record_id} is of {benchmark}" for one in records if one.problem_id in problems)
+def _once(name: str, scope: str, frame: pd.DataFrame, **columns: Iterable[object]) -> Check:
+    """Every combination of these values occurs once, and no other."""
+    counts = occurrences(
+        frame, pd.MultiIndex.from_product([list(each) for each in columns.values()], names=list(columns))
+    )
+    wrong = (counts.times != 1) | ~counts.expected
+    return replace(checked(name, scope, counts, wrong, *columns, "times"), rows=len(frame))
 
 
-def _split(records: Sequence[SourceRecord]) -> Iterator[str]:
-    splits: dict[str, str] = {}
-    for one in records:
-        if one.split != (first := splits.setdefault(one.problem_id, one.split)):
-            yield f"record {one.record_id} is in {one.split}, another of its problem in {first}"
+def _distinct(turns: pd.DataFrame, scope: str) -> Check:
+    problems = turns.groupby("session_id").problem_id
+    wrong = (problems.transform("nunique") != TURNS) | (problems.transform("size") != TURNS)
+    return checked("problems of a session are distinct", scope, turns, wrong, "session_id", "problem_id")
 
 
-def _permutations(turns: Sequence[ScheduledTurn], problems: Sequence[str]) -> Iterator[str]:
-    columns: dict[int, list[str]] = defaultdict(list)
-    for one in turns:
-        columns[one.turn].append(one.problem_id)
-    if sorted(columns) != _TURN_NUMBERS:
-        yield f"turns are {sorted(columns)}"
-    for turn, column in columns.items():
-        if sorted(column) != sorted(problems):
-            wrong = (Counter(column) - Counter(problems)) + (Counter(problems) - Counter(column))
-            yield f"turn {turn}: {next(iter(wrong))} does not occur exactly once"
-
-
-def _distinct(turns: Sequence[ScheduledTurn] | Sequence[TrainingTurn]) -> Iterator[str]:
-    for session, problems in schedule_of(turns).items():
-        if len(problems) != TURNS or len(set(problems)) != TURNS:
-            yield f"{session} holds {problems}"
-
-
-def _once(turns: Sequence[TrainingTurn], responses: Sequence[tuple[str, int]]) -> Iterator[str]:
-    counts = Counter((one.record_id, one.sample) for one in turns)
-    for record, sample in responses:
-        if (count := counts.pop((record, sample), 0)) != 1:
-            yield f"record {record} sample {sample} occurs {count} times"
-    yield from (f"record {record} sample {sample} is no response of this split" for record, sample in counts)
-
-
-def _wrong_problems(
-    responses: Sequence[Rollout] | Sequence[TrainingTurn], pool: Sequence[SourceRecord]
-) -> Iterator[str]:
-    problems = {record.record_id: record.problem_id for record in pool}
-    for one in responses:
-        if one.record_id not in problems:
-            yield f"record {one.record_id} is not in the pool"
-        elif one.problem_id != problems[one.record_id]:
-            yield f"record {one.record_id} is of {one.problem_id}, in the pool of {problems[one.record_id]}"
-
-
-def _columns(turns: Sequence[TrainingTurn]) -> Iterator[str]:
-    columns: dict[str, list[int]] = defaultdict(list)
-    for one in turns:
-        columns[one.record_id].append(one.turn)
-    for record, numbers in columns.items():
-        if sorted(numbers) != _TURN_NUMBERS:
-            yield f"record {record} is at turns {sorted(numbers)}"
-
-
-def _weights(turns: Sequence[TrainingTurn]) -> Iterator[str]:
-    """The weight of a supervised response of problem q is (S/Q) / (3 C_q / 4), that of a T1 is zero."""
-    totals: dict[str, float] = defaultdict(float)
-    candidates = Counter(one.problem_id for one in turns)
-    supervised = sum(one.turn > 1 for one in turns)
-    for one in turns:
-        share = (supervised / len(candidates)) / (3 * candidates[one.problem_id] / 4) if one.turn > 1 else 0.0
-        if not isclose(one.weight, share, rel_tol=1e-9):
-            yield f"{one.session_id}, T{one.turn} has the weight {one.weight}, expected {share}"
-        totals[one.problem_id] += one.weight
-    for problem, total in totals.items():
-        if not isclose(total, supervised / len(totals), rel_tol=1e-9):
-            yield f"{problem} has total weight {total}, expected S/Q = {supervised / len(totals)}"
-
-
-def schedule_of(turns: Sequence[ScheduledTurn] | Sequence[TrainingTurn]) -> Mapping[str, list[str]]:
-    sessions: dict[str, list[str]] = defaultdict(list)
-    ordered = sorted((one.session_id, one.turn, one.problem_id) for one in turns)
-    for session, _, problem in ordered:
-        sessions[session].append(problem)
-    return sessions
+def _problems(name: str, frame: pd.DataFrame, pool: pd.DataFrame, scope: str) -> Check:
+    """The problem of each row is that of its record in the pool."""
+    of_pool = frame.record_id.map(dict(zip(pool.record_id, pool.problem_id, strict=True)))
+    columns = ("record_id", "problem_id", "of_pool")
+    return checked(name, scope, frame.assign(of_pool=of_pool), frame.problem_id != of_pool, *columns)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, shared_t1
-from stair.core import TURNS
 from stair.records.files import write_text
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
@@ -14,18 +16,17 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES, ROL
 from stair.records.tables import iterate_table, rows_as
 from stair.sessions.check import Check, checks_csv
 from stair.sessions.invariants import (
-    CheckedTurn,
     Schedule,
-    capture_check,
     condition_checks,
     cut_trajectories,
     group_checks,
+    kept,
     shared_t1_checks,
     shares,
-    wrongly_captured,
+    turns_of,
 )
 from stair.sessions.renderer import Renderer
-from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, schedule_of, training_checks
+from stair.stages.checks.data_checks import pool_checks, rollout_checks, schedule_checks, training_checks
 from stair.stages.data.benchmarks import question
 from stair.stages.data.problem_texts import identity
 from stair.stages.sessions.training_sessions import complete_records
@@ -42,9 +43,12 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
     }
     for benchmark in config.benchmarks:
         problems = [row.problem_id for row in rows_as(paths.benchmark(benchmark), BENCHMARK, BenchmarkProblem)]
-        sessions = [*rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn)]
+        sessions = _frame(
+            rows_as(paths.evaluation_sessions(benchmark), EVALUATION_SESSIONS, ScheduledTurn), ScheduledTurn
+        )
         checks += schedule_checks(sessions, problems, benchmark)
-        schedule = schedule_of(sessions)
+        by_session = sessions.sort_values("turn").groupby("session_id").problem_id
+        schedule = {str(session): [*asked] for session, asked in by_session}
         for model in config.models:
             scope, renderer = f"{model}/{benchmark}", renderers.get(model)
             checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
@@ -53,7 +57,7 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
                 study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1"
             )
             checks += response_checks
-            if turns:
+            if len(turns):
                 layers = {
                     key: config.controllers[item.controller].controlled_layers
                     for key, item in study.conditions.items()
@@ -71,29 +75,24 @@ def _response_checks(
     schedule: Schedule,
     renderer: Renderer | None,
     scope: str,
-) -> tuple[list[Check], dict[str, list[CheckedTurn]]]:
-    """The checks of all conditions of one model and benchmark, and the turns of each condition."""
+) -> tuple[list[Check], pd.DataFrame]:
+    """The checks of all conditions of one model and benchmark, and their turns."""
     checks: list[Check] = []
-    turns: dict[str, list[CheckedTurn]] = {}
+    frames = [turns_of([])]
     for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
         place = f"{scope}/{condition}"
         settings, reads = config.conditions[condition], config.reads_bank(condition)
-        kept, wrong = turns.setdefault(condition, []), list[str]()
         path = paths.responses(model, benchmark, condition)
-        cut = cut_trajectories(missing_responses(path))
-        for row in iterate_table(path, RESPONSES):
-            kept.append(turn := CheckedTurn.of(row))
-            if renderer is not None:
-                wrong += wrongly_captured(turn, row["response_ids"], renderer, settings.turns, reads=reads)
+        cut, rows = cut_trajectories(missing_responses(path)), iterate_table(path, RESPONSES)
+        frames.append(turns := turns_of(kept(row, renderer) for row in rows))
         samples, acts = config.evaluation.samples, config.acts(condition)
-        checks += condition_checks(kept, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
-        if renderer is not None:
-            checks.append(capture_check(wrong, len(kept), place))
-        checks += shares(kept, config.models[model].thinking, place)
-    if turns or paths.stage == "evaluation":
+        checks += condition_checks(turns, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
+        checks += shares(turns, config.models[model].thinking, place)
+    every = pd.concat(frames, ignore_index=True)
+    if len(every) or paths.stage == "evaluation":
         allow = config.evaluation.allow_mixed_engines
-        checks += group_checks(turns, config.conditions, scope, allow_mixed=allow)
-    return checks, turns
+        checks += group_checks(every, config.conditions, scope, allow_mixed=allow)
+    return checks, every
 
 
 def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:
@@ -104,18 +103,22 @@ def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> l
     }
     checks = []
     for model in trained:
-        pool = [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
+        pool = _frame(rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord), SourceRecord)
         excluded = {key: identities[key] for key in config.training_pool.excluded_for(model)}
         checks += pool_checks(pool, excluded, f"{model}/training pool")
-        split = {record.record_id: record.split for record in pool}
+        split = dict(zip(pool.record_id, pool.split, strict=True))
         rollouts = [*rows_as(paths.rollouts(model), ROLLOUTS, Rollout)]
-        checks += rollout_checks(rollouts, pool, f"{model}/rollouts")
-        kept, _ = complete_records(rollouts)
+        checks += rollout_checks(_frame(rollouts, Rollout), pool, f"{model}/rollouts")
+        complete, _ = complete_records(rollouts)
         for name, path in (("train", paths.training_sessions(model)), ("validation", paths.validation_sessions(model))):
-            responses = [(record, sample) for record in kept if split.get(record) == name for sample in range(TURNS)]
-            turns = [*rows_as(path, TRAINING_SESSIONS, TrainingTurn)]
-            checks += training_checks(turns, responses, pool, f"{model}/{name} sessions")
+            records = [record for record in complete if split.get(record) == name]
+            turns = _frame(rows_as(path, TRAINING_SESSIONS, TrainingTurn), TrainingTurn)
+            checks += training_checks(turns, records, pool, f"{model}/{name} sessions")
     return checks
+
+
+def _frame(rows: Iterable[NamedTuple], row_type: type[NamedTuple]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=list(row_type._fields))
 
 
 def run(config: Config, paths: RunPaths) -> None:

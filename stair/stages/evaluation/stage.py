@@ -15,7 +15,7 @@ from stair.config.paths import RunPaths, shared_t1
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import write_table
-from stair.sessions.invariants import CheckedTurn, capture_check, condition_checks, cut_trajectories, wrongly_captured
+from stair.sessions.invariants import condition_checks, cut_trajectories, kept, turns_of
 from stair.sessions.positions import KEY as POSITIONS
 from stair.sessions.positions import AuxiliaryPositions
 from stair.sessions.run import report_missing, run_shard, sealed_rows
@@ -88,22 +88,19 @@ def _checked(
 
     `gaps` receives the missing responses. Raises ValueError after the last row if a check fails.
     """
-    turns: list[CheckedTurn] = []
-    wrong: list[str] = []
+    turns: list[dict[str, Any]] = []
     reads = study.config.reads_bank(study.condition)
     trajectories = study.trajectories(sorted(study.sessions), load=False)
     accept = study.config.accept_missing
     for row in sealed_rows(trajectories, study.work, gaps, logs_to_reuse(study), accept_missing=accept):
-        turns.append(turn := CheckedTurn.of(row))
-        renderer, ids = study.backbone.renderer, row["response_ids"]
-        wrong += wrongly_captured(turn, ids, renderer, study.settings.turns, reads=reads)
+        turns.append(kept(row, study.backbone.renderer))
         positions.add(row)
         yield row
     scope = str(study.place)
     samples = study.config.evaluation.samples
     acts = study.config.acts(study.condition)
     cut = cut_trajectories(gaps)
-    checks = condition_checks(turns, study.settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut)
-    for check in [*checks, capture_check(wrong, len(turns), scope)]:
+    frame, settings = turns_of(turns), study.settings
+    for check in condition_checks(frame, settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut):
         if not check.passed:
             raise ValueError(f"{output} is not written: {check.name}: {check.detail}")
