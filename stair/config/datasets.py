@@ -61,7 +61,6 @@ class Dataset(Strict):
     tiny: Count | None = None
     subset: Subset | None = None
     columns: Columns = Field(default_factory=Columns)
-    publish_text: bool = True
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -89,6 +88,7 @@ class Benchmark(Dataset):
     prompt: Key = "math"
     rows: Positive | None = None
     mathematical: bool = True
+    publish_text: bool = True
 
     @property
     def counts(self) -> dict[str, int | None]:

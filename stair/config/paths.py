@@ -238,12 +238,6 @@ class RunPaths:
         """Training problems that nearly repeat a benchmark's question."""
         return self.folder / "data" / "near_duplicates.csv"
 
-    def data_card(self, model: str) -> Path:
-        return self.folder / "rollouts" / f"{model}.README.md"
-
-    def response_card(self, model: str) -> Path:
-        return self.folder / "responses" / f"{model}.README.md"
-
     def preflight(self, model: str) -> Path:
         """Preflight's record of a model's tokenizer, template and configuration."""
         return self.folder / "preflight" / f"{model}.json"

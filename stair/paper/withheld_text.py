@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,6 @@ from answer_grader.choices import choice_letter
 
 from stair.records.schemas import SCORED
 from stair.records.tables import write_table
-from stair.stages.data.example_texts import text_digest
 
 TEXTS = ("problem", "choices", "response", "response_ids")
 """The columns of any table that hold text of a problem, or a response, which can quote it.
@@ -45,6 +45,11 @@ def publishable(rows: Iterable[Mapping[str, Any]], withheld: Collection[str]) ->
             yield dict(row)
             continue
         yield {name: _withheld(name, value) for name, value in row.items()}
+
+
+def text_digest(text: str) -> str:
+    """The digest that replaces a text that may not be published."""
+    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def _withheld(name: str, value: Any) -> Any:

@@ -96,7 +96,7 @@ class RuleInputs:
     def _shards(self, count: int, *work: str) -> list[Path]:
         return [self.paths.shard(str(number), str(count), *work) for number in range(count)]
 
-    def carded_responses(self, wildcards: Any) -> list[Path]:
+    def responses(self, wildcards: Any) -> list[Path]:
         return [
             self.paths.responses(*place) for place in evaluated_places(self.config) if place.model == wildcards.model
         ]

@@ -147,11 +147,6 @@ def _responses(config: Config, paths: RunPaths) -> Iterable[Path]:
     return [paths.responses(*place) for place in evaluated_places(config)]
 
 
-def _response_cards(config: Config, paths: RunPaths) -> Iterable[Path]:
-    answering = {place.model for place in evaluated_places(config)}
-    return [paths.response_card(model) for model in config.models if model in answering]
-
-
 def _scores(config: Config, paths: RunPaths) -> Iterable[Path]:
     return [paths.scored(*place) for place in evaluated_places(config)]
 
@@ -215,9 +210,6 @@ JOBS: dict[str, Job] = {
     "seal_rollouts": Job(
         "rollouts", "stair.stages.rollouts.stage:seal", rollouts.rollouts, ("model",), of_models(RunPaths.rollouts)
     ),
-    "data_card": Job(
-        "rollouts", "stair.stages.rollouts.card:write_card", shown, ("model",), of_models(RunPaths.data_card)
-    ),
     "training_sessions": Job(
         "sessions",
         "stair.stages.sessions.stage:training",
@@ -246,7 +238,6 @@ JOBS: dict[str, Job] = {
     "seal_evaluation": Job(
         "evaluation", "stair.stages.evaluation.stage:seal", evaluation.evaluation, _PLACE, _responses
     ),
-    "response_card": Job("evaluation", "stair.stages.evaluation.card:write_card", shown, ("model",), _response_cards),
     "controls_shard": Job(
         "controls",
         "stair.stages.evaluation.stage:generate_controls",

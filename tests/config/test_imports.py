@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TWINS = {"card", "engine", "measure", "naive", "settings", "stage", "study"}
+TWINS = {"engine", "measure", "naive", "settings", "stage", "study"}
 """Modules with the same part in several folders."""
 NAMED_AFTER = {"attention", "controllers", "read_prediction", "training"}
 """Modules that have the name of a figure, a table or a section of the configuration, and that of their subject elsewhere."""

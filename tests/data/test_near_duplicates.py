@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from stair.stages.data import near_duplicates as module
-from stair.stages.data.near_duplicates import CONTAINMENT, JACCARD, near_duplicates, overlapping, shingles
+from stair.stages.data.near_duplicates import CONTAINMENT, JACCARD, near_duplicates, shingles
 from stair.stages.data.problem_texts import normalised
 
 LONG = "Let x and y be positive integers with x + y = 12. Find the largest value that the product x y can take."
@@ -51,17 +51,6 @@ def test_all_pairs_are_compared_as_sets_would_be() -> None:
                 expected.add((problem, source))
     assert len(expected) > 5
     assert {(pair.problem_id, pair.source_id) for pair in near_duplicates(problems, questions)} == expected
-
-
-def test_a_part_of_a_question_overlaps_and_so_does_a_text_around_it() -> None:
-    problems = {
-        "part": LONG[10:40],
-        "around": APPENDED,
-        "half": "Once upon a time: " + LONG[:50],
-        "other": "What is the sine of two?",
-    }
-    assert overlapping(problems, [LONG], 0.3) == {"part", "around", "half"}
-    assert overlapping(problems, [], 0.3) == set()
 
 
 def test_batches_do_not_matter(monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -11,13 +11,12 @@ import pytest
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
-from stair.paper.withheld_text import publishable
+from stair.paper.withheld_text import publishable, text_digest
 from stair.pipeline.archive import export
 from stair.records.keys import file_digest
 from stair.records.manifest import Origin, name_in_run, read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
-from stair.stages.data.example_texts import text_digest
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -36,7 +36,6 @@ TABLES = {*MAIN_TABLES, *OWN_TABLES, *ROW_FIGURES, *REPLAY_FIGURES, *TEXT}
 """All tables but the four of the study with a shared T1, whose conditions are other ones, and the figures with labels."""
 ALL_TABLES = {*TABLES, *T1_TABLES}
 ALL_FIGURES = {*ROW_FIGURES, *REPLAY_FIGURES, *DIAGRAMS, TRAINING_FIGURE}
-CARDS = {"data_card", "response_card"}
 
 CHECKED = {"check", *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT}
 """After any new responses: every table of scored rows waits for the checks."""
@@ -57,7 +56,7 @@ RUNTIME = {"measure_runtime", "table bank_runtime", *TEXT}
 def answered(condition: str, shards: int = 1) -> set[str]:
     """A condition of the evaluation is generated again."""
     shard = names("evaluation_shard", *(f"{condition} {number}" for number in range(shards)))
-    return {*shard, f"seal_evaluation {condition}", f"score_condition {condition}", "response_card", *CHECKED}
+    return {*shard, f"seal_evaluation {condition}", f"score_condition {condition}", *CHECKED}
 
 
 def controlled(*conditions: str) -> set[str]:
@@ -85,7 +84,7 @@ LORA_STAIR = {"train_lora_stair lora_stair", TRAINING_FIGURE, *END}
 """No condition of the run answers with it, and the text has no number of it."""
 TRAINING = {*STAIR_CONTROLLER, *BANK_FREE, *LORA, *LORA_STAIR}
 SESSIONS = {"training_sessions", *TRAINING}
-ROLLOUTS = {*names("rollout_shard", "0", "1"), "seal_rollouts", "data_card", *SESSIONS}
+ROLLOUTS = {*names("rollout_shard", "0", "1"), "seal_rollouts", *SESSIONS}
 
 # ---------------------------------------------------------------- after data and models
 
@@ -106,7 +105,7 @@ EVERY_JOB = {
 }
 
 SHOWING = (
-    "data_report", "check", "data_card", "response_card", "table", "figure", "comparison", "claims", "provenance", "report",
+    "data_report", "check", "table", "figure", "comparison", "claims", "provenance", "report",
 )  # fmt: skip
 """The rules that take the whole configuration and the whole code. Each of their jobs takes seconds on a CPU."""
 

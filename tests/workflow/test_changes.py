@@ -36,7 +36,6 @@ from tests.workflow.smoke_jobs import (
     ANSWERS,
     BANK_FREE,
     BENCHMARK,
-    CARDS,
     CHECKED,
     CONTROLS,
     DIAGRAMS,
@@ -96,9 +95,9 @@ def model(changes: str) -> str:
 
 
 CHANGES: list[tuple[str, set[str]]] = [
-    ("note=Another note.", {*ALL_TABLES, *ALL_FIGURES, *CARDS, "data_report"}),
+    ("note=Another note.", {*ALL_TABLES, *ALL_FIGURES, "data_report"}),
     # Models and prompts.
-    (model("label: Another"), {*ALL_TABLES, *ALL_FIGURES, *CARDS}),
+    (model("label: Another"), {*ALL_TABLES, *ALL_FIGURES}),
     (model("path: backbones/tiny-qwen3.5-4b"), PREFLIGHT),
     (model("thinking: true"), PREFLIGHT),
     (model("dtype: bfloat16"), {*ROLLOUTS, *ANSWERS}),
@@ -125,9 +124,8 @@ CHANGES: list[tuple[str, set[str]]] = [
     ("training_pool={validation_problems: 5}", POOL),
     ("training_pool={seed: other}", POOL),
     ("training_pool={subset: {problems: 10, seed: other}}", POOL),
-    ("training_pool={publish_text: false}", {"data_card", "data_report", *END}),
     ("training_pool={tiny: 13}", {"raw training_pool", *POOL}),
-    ("benchmarks={math500: {label: Another}}", {"data_card", *ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
+    ("benchmarks={math500: {label: Another}}", {*ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
     ("benchmarks={math500: {mathematical: false}}", {*ALL_TABLES, *ROW_FIGURES, *REPLAY_FIGURES}),
     ("benchmarks={math500: {publish_text: false}}", {"data_report", *END}),
     ("benchmarks={math500: {prompt: choice}}", ANSWERS),
@@ -168,7 +166,7 @@ CHANGES: list[tuple[str, set[str]]] = [
         "conditions={again: {label: Again, first_turn: vanilla, repeats: native, batch_width: 4, shards: 2}}",
         {*answered("again", shards=2), *TABLES},
     ),
-    ("select={conditions: [vanilla, native]}", {"response_card", *CHECKED, *TABLES} - {"table controller_configuration"}),
+    ("select={conditions: [vanilla, native]}", {*CHECKED, *TABLES} - {"table controller_configuration"}),
     ("evaluation={seed: other}", EVALUATION),
     ("evaluation={seed: other, shards: 2}", {*names("evaluation_shard", "vanilla 1", "native 1", "stair 1"), *EVALUATION}),
     ("evaluation={samples: 2}", {*ANSWERS, *ALL_TABLES, *REPLAY_FIGURES}),
@@ -291,12 +289,12 @@ def answers_of(place: str) -> set[str]:
 
 def test_another_model_runs_its_own_jobs_and_what_shows_all_models(finished_run: Path) -> None:
     data = {"training_pool other", "preflight_model other"}
-    trained = {"seal_rollouts other", "data_card other", "training_sessions other", "train_controller other stair"}
-    shown = {"response_card other", *names("table", "turns_other", "history_other"), "figure training_other"}
+    trained = {"seal_rollouts other", "training_sessions other", "train_controller other stair"}
+    shown = {*names("table", "turns_other", "history_other"), "figure training_other"}
     own = {*data, *names("rollout_shard other", "0", "1"), *trained, *answers_of("other"), *shown}
     found = planned(finished_run, config=(OTHER,))
     assert lasting(found) == lasting({*own, "data_report", "check"})
-    assert found == {*own, "data_report", *CARDS, *CHECKED, *ALL_TABLES, *ALL_FIGURES}
+    assert found == {*own, "data_report", *CHECKED, *ALL_TABLES, *ALL_FIGURES}
 
 
 def test_another_benchmark_runs_its_own_jobs_and_trains_nothing(finished_run: Path, tmp_path: Path) -> None:
@@ -304,7 +302,7 @@ def test_another_benchmark_runs_its_own_jobs_and_trains_nothing(finished_run: Pa
     (tmp_path / "ours.jsonl").write_text("".join(json.dumps(row) + "\n" for row in problems))
     added = f"benchmarks={{ours: {{label: Ours, path: {tmp_path}/ours.jsonl, kind: integer}}}}"
     own = {"benchmark ours", "evaluation_sessions ours", *answers_of("ours")}
-    expected = {*own, *CARDS, "data_report", *CHECKED, *ALL_TABLES, *ALL_FIGURES}
+    expected = {*own, "data_report", *CHECKED, *ALL_TABLES, *ALL_FIGURES}
     assert planned(finished_run, config=(added,)) == expected
 
 
@@ -339,7 +337,7 @@ def test_a_setting_of_a_run_with_several_models_and_benchmarks(
 def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: Path) -> None:
     """One change after another, in one folder: a label, then a controlled layer; each as far as it is seen."""
     results, words = copied_run / "results" / "smoke", []
-    generates = {"train_controller stair", "evaluation_shard stair 0", "seal_evaluation stair", "response_card"}
+    generates = {"train_controller stair", "evaluation_shard stair 0", "seal_evaluation stair"}
     for change, target, expected in (
         (
             "conditions={native: {label: Plain}}",

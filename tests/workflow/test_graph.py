@@ -87,7 +87,6 @@ DELETED: list[tuple[str, set[str]]] = [
     ("preflight/M.json", PREFLIGHT),
     # Training.
     ("rollouts/M.parquet", ROLLOUTS),
-    ("rollouts/M.README.md", {"data_card", *END}),
     ("sessions/training/M.parquet", SESSIONS),
     ("sessions/dropped/M.csv", SESSIONS),
     ("controllers/M/stair/curve.csv", STAIR_CONTROLLER),
@@ -96,7 +95,6 @@ DELETED: list[tuple[str, set[str]]] = [
     ("sessions/evaluation/math500.parquet", SCHEDULE),
     ("responses/M/math500/native.parquet", NATIVE),
     ("responses/M/math500/shared_t1/bank_free.parquet", controlled("bank_free")),
-    ("responses/M.README.md", {"response_card", *END}),
     (
         "evaluation/M/math500/native.parquet",
         {"score_condition native", *MAIN_TABLES, *ROW_FIGURES, *TEXT},
@@ -169,7 +167,7 @@ def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_
     started = receipts(results)
     words = ("--target", "rollouts", "--set", "rollouts={shards: 3}")
     run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), *words)
-    assert_ran(results, started, {*names("rollout_shard", "0", "1", "2"), "seal_rollouts", "data_card"})
+    assert_ran(results, started, {*names("rollout_shard", "0", "1", "2"), "seal_rollouts"})
     assert rollouts.read_bytes() == before and contents(work, "log/*.log") == logs
 
 

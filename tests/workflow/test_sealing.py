@@ -131,5 +131,3 @@ def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) 
     run_in(copied_run, "stair", "training-sessions", "--run", "results/smoke", "--model", MODEL)
     dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
     assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
-    run_in(copied_run, "stair", "data-card", *where)
-    assert "up to 4 to each of" in (results / f"rollouts/{MODEL}.README.md").read_text()

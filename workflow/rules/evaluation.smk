@@ -39,16 +39,3 @@ rule seal_evaluation:
         settings=settings_of("seal_evaluation"),
     shell:
         job("seal_evaluation")
-
-
-rule response_card:
-    input:
-        responses=inputs.carded_responses,
-    output:
-        paths.response_card("{model}"),
-    log:
-        paths.log("evaluation", "{model}", "card"),
-    params:
-        settings=settings_of("response_card"),
-    shell:
-        job("response_card")

@@ -34,17 +34,3 @@ rule seal_rollouts:
         settings=settings_of("seal_rollouts"),
     shell:
         job("seal_rollouts")
-
-
-rule data_card:
-    input:
-        pool=paths.training_pool("{model}"),
-        rollouts=paths.rollouts("{model}"),
-    output:
-        paths.data_card("{model}"),
-    log:
-        paths.log("rollouts", "{model}", "card"),
-    params:
-        settings=settings_of("data_card"),
-    shell:
-        job("data_card")

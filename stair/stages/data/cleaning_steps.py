@@ -17,9 +17,6 @@ UPDATES = {"qwen3-4b-instruct": 1851, "qwen3.5-4b": 1941, "qwen3.5-9b": 1940}
 BENCHMARK_PROBLEMS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}
 """Problems that are evaluated (appendix C.3)."""
 
-LEFT_OUT = {"amc23": ("3", "15", "16", "19", "30", "32")}
-"""Problems in all three training pools by normalised text, which the paper leaves out (appendix C.3)."""
-
 _SESSIONS = 8
 
 

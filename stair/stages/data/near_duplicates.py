@@ -6,7 +6,7 @@ by products of sparse matrices; at the paper's size (15,000 problems, 760 questi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,51 +53,31 @@ def near_duplicates(problems: Mapping[str, str], questions: Mapping[tuple[str, s
     Returns:
         The pairs with a similarity of at least `JACCARD` or `CONTAINMENT`, the most similar first.
     """
-    names, plain = list(questions), [normalised(text) for text in questions.values()]
-    pairs = []
-    for some, common, sizes, asked_sizes in _compared(problems, list(questions.values())):
-        jaccard = common / (sizes + asked_sizes - common)
-        containment = common / asked_sizes
-        near = (jaccard >= JACCARD) | ((containment >= CONTAINMENT) & (asked_sizes >= _FEWEST))
-        for row, question in np.argwhere(near):
-            if normalised(problems[some[row]]) == plain[question]:
-                continue
-            pairs.append(
-                NearDuplicate(
-                    problem_id=some[row],
-                    benchmark=names[question][0],
-                    source_id=names[question][1],
-                    jaccard=float(jaccard[row, question]),
-                    containment=float(containment[row, question]),
-                )
-            )
-    return sorted(pairs, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
-
-
-def overlapping(problems: Mapping[str, str], questions: Sequence[str], share: float) -> set[str]:
-    """The ids of problems that share at least `share` of the shorter text's shingles with some question."""
-    overlaps: set[str] = set()
-    for some, common, sizes, asked_sizes in _compared(problems, questions):
-        near = (common >= share * np.minimum(sizes, asked_sizes)).any(axis=1)
-        overlaps.update(key for key, one in zip(some, near, strict=True) if one)
-    return overlaps
-
-
-def _compared(
-    problems: Mapping[str, str], questions: Sequence[str]
-) -> Iterator[tuple[list[str], np.ndarray, np.ndarray, np.ndarray]]:
-    """Some problems' ids, their common shingles with each question (n, q), and the shingles of each text: (n, 1), (q,)."""
     if not questions:
-        return
-    keys, asked = list(problems), [shingles(text) for text in questions]
+        return []
+    names, keys, asked = list(questions), list(problems), [shingles(text) for text in questions.values()]
+    plain = [normalised(text) for text in questions.values()]
     column = {shingle: number for number, shingle in enumerate(sorted(set().union(*asked)))}
-    asked_matrix = _matrix(asked, column).T.tocsc()
-    asked_sizes = np.array([len(one) for one in asked])
+    asked_matrix, asked_sizes = _matrix(asked, column).T.tocsc(), np.array([len(one) for one in asked])
+    pairs = []
     for start in range(0, len(keys), _ROWS):
         some = keys[start : start + _ROWS]
         sets = [shingles(problems[key]) for key in some]
-        common = (_matrix(sets, column) @ asked_matrix).toarray()
-        yield some, common, np.array([len(one) for one in sets])[:, None], asked_sizes
+        common, sizes = (_matrix(sets, column) @ asked_matrix).toarray(), np.array([len(one) for one in sets])[:, None]
+        jaccard, containment = common / (sizes + asked_sizes - common), common / asked_sizes
+        near = (jaccard >= JACCARD) | ((containment >= CONTAINMENT) & (asked_sizes >= _FEWEST))
+        pairs += [
+            NearDuplicate(
+                some[row],
+                names[question][0],
+                names[question][1],
+                float(jaccard[row, question]),
+                float(containment[row, question]),
+            )
+            for row, question in np.argwhere(near)
+            if normalised(problems[some[row]]) != plain[question]
+        ]
+    return sorted(pairs, key=lambda pair: (-pair.containment - pair.jaccard, pair.problem_id, pair.source_id))
 
 
 def _matrix(sets: Sequence[set[str]], column: Mapping[str, int]) -> sparse.csr_matrix:
