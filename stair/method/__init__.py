@@ -7,7 +7,7 @@ from stair.method.controllers import BankFree, Controller, Reflector, load_adapt
 from stair.method.differential import differential_read
 from stair.method.interventions import permuted_order, random_reflector
 from stair.method.read import Read, Receipt
-from stair.method.reconstruction import deviation, reconstruct
+from stair.method.reconstruction import reconstruct
 from stair.method.rope import Rotary
 from stair.method.segment import Segment
 
@@ -23,7 +23,6 @@ __all__ = [
     "Rotary",
     "Segment",
     "capture_length",
-    "deviation",
     "differential_read",
     "load_adapter",
     "load_controller",

@@ -18,14 +18,13 @@ from stair.method.segment import Segment
 class Bank:
     """An append-only sequence of segments over the zero-based controlled `layers`.
 
-    Entry j, counted through all segments, has auxiliary position j for good. So its rotated key is computed once for each
-    device and dtype that reads the bank, and kept.
+    Entry j, counted through all segments, has auxiliary position j for good. So its rotated key is computed once and kept.
     """
 
     def __init__(self, layers: Sequence[int], segments: Iterable[Segment] = ()) -> None:
         self.layers = tuple(int(layer) for layer in layers)
         self._segments: list[Segment] = []
-        self._residents: dict[tuple[torch.device, torch.dtype, Rotary], Resident] = {}
+        self._resident: Resident | None = None
         self._digests = [hashlib.sha256(f"bank {list(self.layers)}".encode()).hexdigest()]
         for segment in segments:
             self.append(segment)
@@ -69,7 +68,7 @@ class Bank:
     def save(self, folder: str | Path) -> tuple[str, ...]:
         """Write each segment to `<digest>.safetensors` in `folder` unless it is there; return the digests in order."""
         for segment in self._segments:
-            path = _content_path(folder, segment.digest)
+            path = Path(folder) / f"{segment.digest}.safetensors"
             if not path.exists():
                 segment.save(path)
         return tuple(segment.digest for segment in self._segments)
@@ -82,7 +81,7 @@ class Bank:
         """
         bank = cls(layers)
         for digest in digests:
-            path = _content_path(folder, digest)
+            path = Path(folder) / f"{digest}.safetensors"
             segment = Segment.load(path)
             if segment.digest != digest:
                 raise ValueError(f"{path} is damaged: it holds the segment {segment.digest}")
@@ -99,11 +98,11 @@ class Bank:
             for segment in self._segments:
                 if segment.keys.device.type == "cpu":
                     segment.pin()
-        key = (device, dtype, rotary)
-        if key not in self._residents:
-            self._residents[key] = Resident(device, dtype, rotary)
-        self._residents[key].extend(self._segments)
-        return self._residents[key]
+        kept = self._resident
+        if kept is None or (kept.device, kept.dtype, kept.rotary) != (device, dtype, rotary):
+            kept = self._resident = Resident(device, dtype, rotary)
+        kept.extend(self._segments)
+        return kept
 
     def pin(self) -> None:
         """Move the stored states to page-locked host memory (see `Segment.pin`)."""
@@ -112,11 +111,7 @@ class Bank:
 
     def release(self) -> None:
         """Drop everything kept for reading; the stored states stay."""
-        self._residents.clear()
-
-
-def _content_path(folder: str | Path, digest: str) -> Path:
-    return Path(folder) / f"{digest}.safetensors"
+        self._resident = None
 
 
 class Resident:
@@ -133,10 +128,6 @@ class Resident:
         self._segments = 0  # how many are in already
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._ready: list[torch.cuda.Event] = []
-
-    @property
-    def nbytes(self) -> int:
-        return sum(keys.nbytes + values.nbytes for keys, values in self._layers)
 
     def layer(self, index: int) -> tuple[Tensor, Tensor]:
         """Return (rotated keys, values), each [kv_heads, entries, head_dim], of the bank's `index`-th layer. Read only."""

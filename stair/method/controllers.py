@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -60,10 +59,8 @@ class Controller(nn.Module):
         if architecture is not None:
             self.check(architecture)
             configuration = _configuration(architecture)
-        header = {"kind": self.kind, "layers": json.dumps(self.layers), **metadata}
-        if configuration is not None:
-            header["configuration"] = json.dumps(configuration)
-        write_tensors(path, {self.weight_name: self.weights}, header)
+        facts = {"kind": self.kind, "layers": self.layers, "configuration": configuration, "metadata": metadata}
+        write_tensors(path, {self.weight_name: self.weights}, facts)
 
     @classmethod
     def load(cls, path: str | Path, architecture: Architecture | None = None) -> Self:
@@ -71,13 +68,11 @@ class Controller(nn.Module):
         tensors, header = read_tensors(path)
         if header.get("kind") != cls.kind or set(tensors) != {cls.weight_name}:
             raise ValueError(f"{path} holds {header.get('kind', 'no controller')!r}, not {cls.kind!r}")
-        known = ("kind", "layers", "configuration")
         try:
-            controller = cls(json.loads(header["layers"]), tensors[cls.weight_name])
-            controller.configuration = json.loads(header.get("configuration", "null"))
-        except (KeyError, ValueError) as error:
+            controller = cls(header["layers"], tensors[cls.weight_name])
+            controller.configuration, controller.metadata = header["configuration"], header["metadata"]
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
-        controller.metadata = {key: value for key, value in header.items() if key not in known}
         if architecture is not None:
             try:
                 controller.check(architecture)

@@ -1,4 +1,4 @@
-"""Reconstruction of bank states from saved tokens (the exact-token replay of appendix C.4), and its deviation from capture."""
+"""Reconstruction of bank states from saved tokens (the exact-token replay of appendix C.4)."""
 
 from __future__ import annotations
 
@@ -40,21 +40,3 @@ def reconstruct(
     # To the host at the end: a copy between the layers would wait for the device.
     in_order = [(states[index][0].cpu(), states[index][1].cpu()) for index in range(len(attachment.layers))]
     return Segment.of_layers(attachment.layers, in_order), receipts[0]
-
-
-def deviation(reconstructed: Segment, expected: Segment) -> float:
-    """Return the largest relative Frobenius distance, over layers, of keys and of values from those expected.
-
-    Raises ValueError unless both segments have the same tokens of the same layers.
-    """
-    if (reconstructed.layers, reconstructed.keys.shape) != (expected.layers, expected.keys.shape):
-        raise ValueError(
-            f"segments of layers {reconstructed.layers}, {list(reconstructed.keys.shape)} and {expected.layers}, "
-            f"{list(expected.keys.shape)} cannot be compared"
-        )
-    distances = [
-        (one.double() - other.double()).norm() / other.double().norm()
-        for pair in ((reconstructed.keys, expected.keys), (reconstructed.values, expected.values))
-        for one, other in zip(*pair, strict=True)
-    ]
-    return float(torch.stack(distances).max()) if reconstructed.tokens else 0.0

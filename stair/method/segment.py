@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +57,7 @@ class Segment:
 
     def save(self, path: str | Path, *, durable: bool = True) -> None:
         """Write a safetensors file, beside and renamed; its header holds layers and digest. `durable` as in `write_tensors`."""
-        header = {"kind": "segment", "layers": json.dumps(self.layers), "digest": self.digest}
+        header = {"kind": "segment", "layers": self.layers, "digest": self.digest}
         write_tensors(path, {"keys": self.keys, "values": self.values}, header, durable=durable)
 
     @classmethod
@@ -68,8 +67,8 @@ class Segment:
         if header.get("kind") != "segment" or set(tensors) != {"keys", "values"}:
             raise ValueError(f"{path} holds {header.get('kind', 'no segment')!r}, not a bank segment")
         try:
-            segment = cls(json.loads(header["layers"]), tensors["keys"], tensors["values"])
-        except (KeyError, ValueError) as error:
+            segment = cls(header["layers"], tensors["keys"], tensors["values"])
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is damaged: {error}") from None
         if segment.digest != header.get("digest"):
             raise ValueError(f"{path} is damaged: its content does not have the digest that its header names")

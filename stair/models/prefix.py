@@ -68,10 +68,6 @@ class Prefix:
         """Whether every layer is full attention; the recurrent state of a hybrid cannot be cut to fewer tokens."""
         return len(architecture.full_attention_layers) == architecture.layers
 
-    @property
-    def nbytes(self) -> int:
-        return sum(state.nbytes for pair in self.states if pair is not None for state in pair)
-
     @torch.inference_mode()
     def extended(self, ids: Sequence[int]) -> Prefix:
         """Return the prefix of `ids`, which begin with those of this one. Only the further ids are computed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
@@ -12,6 +11,7 @@ from typing import TypeVar
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper.exhibits import diagram_models, stair_controller
+from stair.records.tensor_files import tensor_facts
 
 Facts = TypeVar("Facts")
 
@@ -42,9 +42,9 @@ def read_controlled(model: str, folder: Path) -> Controlled:
 
     path = folder / "controller.safetensors"
     with safe_open(path, framework="np") as file:
-        header = file.metadata() or {}
         shapes = [file.get_slice(name).get_shape() for name in file.keys()]  # noqa: SIM118 (no mapping)
-    configuration = json.loads(header.get("configuration", "null"))
+    header = tensor_facts(path)
+    configuration = header.get("configuration")
     if header.get("kind") != "reflector" or configuration is None:
         raise ValueError(
             f"{path} holds {header.get('kind', 'no controller')!r} "
@@ -54,7 +54,7 @@ def read_controlled(model: str, folder: Path) -> Controlled:
     keys = ("query_heads", "kv_heads", "head_dim", "gated")
     return Controlled(
         model,
-        tuple(json.loads(header["layers"])),
+        tuple(header["layers"]),
         **{key: configuration[key] for key in keys},
         parameters=sum(prod(shape) for shape in shapes),
     )

@@ -13,8 +13,10 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yields a path beside `path` to write to. On success the file is flushed and renamed over `path`, on failure removed.
+
+    Without `durable` it is not flushed: a loss of power can lose the file, the end of the process cannot.
 
     A reader sees the old file or the new one, never a part. Two processes may write one file: each writes beside it under a
     name of its own. Network file systems work too, because there is no lock.
@@ -23,15 +25,17 @@ def replacing(path: Path) -> Iterator[Path]:
     partial = partial_path(path)
     try:
         yield partial
-        flush(partial)
+        if durable:
+            flush(partial)
         os.replace(partial, path)
     except BaseException as error:
         partial.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.filename is None:
             error.filename = str(path)  # a full disk is an error of a write, which names no file
         raise
-    with contextlib.suppress(OSError):  # some file systems refuse to open a folder
-        flush(path.parent)
+    if durable:
+        with contextlib.suppress(OSError):  # some file systems refuse to open a folder
+            flush(path.parent)
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:

@@ -21,7 +21,6 @@ from stair.records.files import bytes_text, existing_folder, link_or_copy, repla
 from stair.records.keys import file_digest
 
 _HEADER = "stair"
-# One entry of the header's metadata, because safetensors writes several in any order.
 
 _SPARE_BYTES = 1 << 28
 """Free space for the other files of a run."""
@@ -54,10 +53,10 @@ class TensorFiles:
 
     def keep(self, name: str, key: str, tensors: Mapping[str, np.ndarray]) -> None:
         """Writes a piece durably. Raises OSError if it cannot be written; an earlier file stays."""
-        facts = json.dumps({"key": key, "sha256": _content_digest(tensors)}, sort_keys=True)
+        header = header_of({"key": key, "sha256": _content_digest(tensors)})
         with replacing(self.path(name)) as partial:
             # safetensors' own writer reports a full disk as another error, and its files are for their owner alone.
-            partial.write_bytes(save(dict(tensors), metadata={_HEADER: facts}))
+            partial.write_bytes(save(dict(tensors), metadata=header))
 
     def verified_digest(self, name: str, key: str) -> str | None:
         """The SHA-256 of a piece's file after a check of its tensors against their digest; None if the piece is not complete.
@@ -70,7 +69,7 @@ class TensorFiles:
             return None
         with safe_open(path, framework="np") as opened:
             tensors = {tensor: opened.get_tensor(tensor) for tensor in opened.keys()}  # noqa: SIM118
-        if _content_digest(tensors) != _facts_of(path)["sha256"]:
+        if _content_digest(tensors) != tensor_facts(path)["sha256"]:
             damaged = path.with_name(f"{path.name}.damaged")
             path.rename(damaged)
             raise ValueError(f"the tensors of {path} are not those that were written; it was renamed to {damaged.name}")
@@ -95,7 +94,13 @@ def _content_digest(tensors: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _facts_of(path: Path) -> dict[str, Any]:
+def header_of(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of a file with these facts: one entry, because safetensors writes several in any order."""
+    return {_HEADER: json.dumps(facts, sort_keys=True)}
+
+
+def tensor_facts(path: Path) -> dict[str, Any]:
+    """The facts in a file's header; none if there are none, or the file cannot be read."""
     try:
         with safe_open(path, framework="np") as opened:
             facts: dict[str, Any] = json.loads((opened.metadata() or {})[_HEADER])
@@ -105,5 +110,5 @@ def _facts_of(path: Path) -> dict[str, Any]:
 
 
 def _key_of(path: Path) -> str | None:
-    key = _facts_of(path).get("key")
+    key = tensor_facts(path).get("key")
     return key if isinstance(key, str) else None

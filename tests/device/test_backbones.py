@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from stair.engines.base import Capture, Completion, Reconstruction, Request, SamplingSettings
 from stair.engines.transformers import TransformersEngine, step_graph
-from stair.method import Attachment, Bank, Read, Reflector, Segment, deviation
+from stair.method import Attachment, Bank, Read, Reflector, Segment
 from stair.method.differential import Backend
 from stair.models.architecture import describe
 from stair.models.attention import NAME
@@ -28,6 +28,7 @@ from stair.stages.replay.measurement.categories import Turn
 from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.training.objective import response_objective
 from stair.stages.training.teacher_forcing import Recompute, recomputing
+from tests.deviation import deviation
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 LAYERS = (3,)

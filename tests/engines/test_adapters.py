@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 
 from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine
-from stair.method import deviation
 from stair.records.keys import adapter_digest
 from tests.conftest import LAYERS, TOKENS, random_model
+from tests.deviation import deviation
 from tests.engines.engine_cases import various
 from tests.engines.naive_engine import respond
 

@@ -11,8 +11,9 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.engines.base import Capture, Reconstruction, Request
-from stair.method import Read, Segment, deviation
+from stair.method import Read, Segment
 from tests.conftest import LAYERS, TOKENS
+from tests.deviation import deviation
 from tests.engines.engine_cases import GREEDY, LAWS, MARKER, engine, random_bank, reflector, request, run, various
 from tests.engines.naive_engine import respond
 

@@ -9,8 +9,8 @@ import torch
 from transformers import PreTrainedModel
 
 from stair.engines.base import Capture, Completion
-from stair.method import deviation
 from tests.conftest import LAYERS, random_model
+from tests.deviation import deviation
 from tests.engines.engine_cases import assert_same, engine, request, run, various
 
 Models = Callable[..., PreTrainedModel]

@@ -14,8 +14,9 @@ from transformers.cache_utils import DynamicCache
 
 from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine, passes, prefill
-from stair.method import Read, deviation
+from stair.method import Read
 from tests.conftest import LAYERS, TOKENS, random_model
+from tests.deviation import deviation
 from tests.engines.engine_cases import assert_same, random_bank, reflector, request
 
 Models = Callable[..., PreTrainedModel]

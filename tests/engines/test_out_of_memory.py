@@ -16,8 +16,9 @@ from stair.engines.base import Reconstruction, Request
 from stair.engines.transformers import TransformersEngine
 from stair.engines.transformers.batch import Batch
 from stair.engines.transformers.decode_capture import DecodeCapture
-from stair.method import Read, deviation
+from stair.method import Read
 from tests.conftest import LAYERS, TOKENS
+from tests.deviation import deviation
 from tests.engines.engine_cases import GREEDY, engine, random_bank, reflector, request, run, various
 
 Models = Callable[..., PreTrainedModel]

@@ -10,7 +10,8 @@ from method_cases import LAYERS, Case, random_bank, random_case
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from stair.method import Attachment, Bank, Read, Segment, deviation, reconstruct
+from stair.method import Attachment, Bank, Read, Segment, reconstruct
+from tests.deviation import deviation
 
 
 @torch.no_grad()

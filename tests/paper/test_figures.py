@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from stair.paper.figures.diagram import Box, corner
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import COLOURS, TEXT_WIDTH, styled
 from stair.paper.labels import Labels
+from stair.records.tensor_files import header_of
 from stair.statistics.context_sizes import BANK, PROMPT, context_sizes
 from stair.statistics.grid import Responses
 from stair.statistics.values import Value
@@ -73,7 +73,7 @@ def trained(folder: Path, facts: Controlled, steps: int = 40) -> None:
     """Weights of these sizes, and a curve of so many updates."""
     folder.mkdir(parents=True)
     shape = {name: getattr(facts, name) for name in ("query_heads", "kv_heads", "head_dim", "gated")}
-    header = {"kind": "reflector", "layers": json.dumps(facts.layers), "configuration": json.dumps(shape)}
+    header = header_of({"kind": "reflector", "layers": facts.layers, "configuration": shape})
     normals = np.zeros((len(facts.layers), facts.query_heads, facts.head_dim), np.float32)
     save_file({"normals": normals}, folder / "controller.safetensors", header)
     columns = ("update", "loss", "validation_loss", "sessions", "responses", "tokens")
@@ -189,10 +189,10 @@ def test_context_sizes_are_medians_over_all_benchmarks() -> None:
 def test_facts_come_from_the_controllers_own_file(tmp_path: Path) -> None:
     path = tmp_path / "controller.safetensors"
     shape = {"query_heads": 4, "kv_heads": 2, "head_dim": 8, "gated": True}
-    header = {"kind": "reflector", "layers": "[3, 7]", "configuration": json.dumps(shape)}
-    save_file({"normals": np.zeros((2, 4, 8), np.float32)}, path, header)
+    header = {"kind": "reflector", "layers": [3, 7], "configuration": shape}
+    save_file({"normals": np.zeros((2, 4, 8), np.float32)}, path, header_of(header))
     assert read_controlled("m", tmp_path) == Controlled("m", (3, 7), 4, 2, 8, True, 64)
-    save_file({"scales": np.zeros((2, 4, 8), np.float32)}, path, header | {"kind": "bank_free"})
+    save_file({"scales": np.zeros((2, 4, 8), np.float32)}, path, header_of(header | {"kind": "bank_free"}))
     with pytest.raises(ValueError, match=r"holds 'bank_free'.*expected 'reflector'"):
         read_controlled("m", tmp_path)
 

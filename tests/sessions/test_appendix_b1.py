@@ -9,8 +9,9 @@ import torch
 from transformers.models.qwen3.modeling_qwen3 import repeat_kv
 
 from stair.engines.base import Reconstruction, Request
-from stair.method import Bank, Read, deviation, differential_read
+from stair.method import Bank, Read, differential_read
 from stair.records.keys import ids_digest
+from tests.deviation import deviation
 from tests.sessions.conftest import Finished
 from tests.sessions.protocol_cases import PROBLEMS, Study, WatchedEngine
 

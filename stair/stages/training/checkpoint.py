@@ -34,13 +34,12 @@ class Checkpoints:
 
     def save(self, checkpoint: Checkpoint) -> None:
         """Writes a checkpoint, and removes all but the newest two."""
-        facts = json.dumps(checkpoint.facts)
         header = {
             "kind": "checkpoint",
             "identity": self.identity,
-            "update": str(checkpoint.update),
-            "facts": facts,
-            "digest": digest_tensors(facts, dict(sorted(checkpoint.tensors.items()))),
+            "update": checkpoint.update,
+            "facts": checkpoint.facts,
+            "digest": _digest(checkpoint.facts, checkpoint.tensors),
         }
         write_tensors(self._path(checkpoint.update), checkpoint.tensors, header)
         for path in self._paths()[_KEPT:]:
@@ -52,8 +51,8 @@ class Checkpoints:
             try:
                 tensors, header = read_tensors(path)
                 same = header["kind"] == "checkpoint" and header["identity"] == self.identity
-                if same and header["digest"] == digest_tensors(header["facts"], dict(sorted(tensors.items()))):
-                    return Checkpoint(int(header["update"]), tensors, json.loads(header["facts"]))
+                if same and header["digest"] == _digest(header["facts"], tensors):
+                    return Checkpoint(header["update"], tensors, header["facts"])
             except (ValueError, KeyError):
                 continue
         return None
@@ -64,3 +63,7 @@ class Checkpoints:
     def _paths(self) -> list[Path]:
         """The checkpoint files, newest first."""
         return sorted(self.folder.glob("update-*.safetensors"), reverse=True)
+
+
+def _digest(facts: dict[str, Any], tensors: dict[str, Tensor]) -> str:
+    return digest_tensors(json.dumps(facts, sort_keys=True), dict(sorted(tensors.items())))
