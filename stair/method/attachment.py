@@ -106,14 +106,13 @@ class Attachment:
 
     def _control_hooks(self, index: int, module: Any) -> list[RemovableHandle]:
         architecture = self.architecture
-        queries: list[Tensor] = []
-        gates: list[Tensor] = []
+        kept: dict[str, Tensor] = {}
 
         def keep_queries(_: nn.Module, args: Any, output: Tensor) -> None:
-            queries[:] = [per_head(output, architecture.head_dim)]
+            kept["queries"] = per_head(output, architecture.head_dim)
 
         def keep_gates(_: nn.Module, args: Any, output: Tensor) -> None:
-            gates[:] = [gate_logits(output, architecture.head_dim).flatten(2)]
+            kept["gates"] = gate_logits(output, architecture.head_dim).flatten(2)
 
         # Under LoRA the readout passes through the frozen weight alone (appendix B.3), not the adapter.
         frozen = getattr(module.o_proj, "base_layer", module.o_proj)
@@ -136,13 +135,12 @@ class Attachment:
             changed = None
             for row, readout in self._at_work(scales=False):
                 here = (row, readout.columns)
-                gate = torch.sigmoid(gates[0][here]) if architecture.gated else None
-                update = readout.update(index, queries[0][here], gate, frozen.weight)
+                gate = torch.sigmoid(kept["gates"][here]) if architecture.gated else None
+                update = readout.update(index, kept["queries"][here], gate, frozen.weight)
                 if update is not None:
                     changed = output.clone() if changed is None else changed
                     changed[here] = output[here] + update
-            queries.clear()
-            gates.clear()
+            kept.clear()
             return output if changed is None else changed
 
         handles = [

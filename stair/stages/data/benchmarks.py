@@ -26,7 +26,8 @@ def read_benchmark(path: Path, key: str, settings: Benchmark) -> list[BenchmarkP
     """The problems of a benchmark's file, in its order.
 
     Raises:
-        ValueError: a wrong number of rows, an empty text, a repeated problem or id, or an unknown id to exclude, with the row.
+        ValueError: a wrong number of rows, an empty text, a repeated problem or id, an unknown id to exclude, or an integer
+            problem whose answer is none, with the row.
     """
     data = read_columns(path, wanted_columns(settings))
     count = len(data["problem"])
@@ -90,6 +91,8 @@ def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Ben
         if not isinstance(value, str) or not value.strip():
             raise ValueError(f"{path}, row {number}: the {name} is {instead_of_text(value)}")
     problem, answer = problem.strip(), answer.strip()
+    if settings.kind == "integer":
+        _check_integer(answer, source, path)
     if settings.kind != "choice":
         return BenchmarkProblem(
             problem_id=identity(problem),
@@ -118,6 +121,18 @@ def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Ben
         kind=settings.kind,
         choices=choices,
     )
+
+
+def _check_integer(answer: str, source: str, path: Path) -> None:
+    """Raises ValueError unless the scorer can compare with this answer. The message omits it: it may not be published."""
+    from answer_grader.matching import same_integer  # takes a moment to import
+
+    try:
+        same_integer(answer, answer)
+    except ValueError:
+        raise ValueError(
+            f"{path}, problem {source}: its answer is not an integer; set `kind: math` for such answers"
+        ) from None
 
 
 def question(problem: BenchmarkProblem) -> str:

@@ -16,7 +16,6 @@ from stair.records.tables import rows_as, write_table
 from stair.stages.data.benchmarks import left_out, question, read_benchmark
 from stair.stages.data.problem_texts import identity
 from stair.stages.data.reading import check_columns, count_rows
-from stair.stages.data.references import check_references
 from stair.stages.data.training_pool import clean_pool, wanted_columns
 
 
@@ -27,7 +26,6 @@ def benchmark(config: Config, paths: RunPaths, benchmark: str) -> dict[str, Any]
     source = paths.dataset_file(config, benchmark)
     output = paths.benchmark(benchmark)
     problems = read_benchmark(source, benchmark, settings)
-    check_references(source, problems)
     count = write_table(output, BENCHMARK, (problem._asdict() for problem in problems))
     excluded = {name: identity(text) for name, text in left_out(source, settings).items()}
     print(f"{benchmark}: {count} problems ({len(settings.exclude_ids)} left out)")
