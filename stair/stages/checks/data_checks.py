@@ -47,7 +47,7 @@ def training_checks(turns: pd.DataFrame, records: Iterable[str], pool: pd.DataFr
         scope: the model and split.
     """
     records = list(records)
-    # w_r of equation 10: zero at T1, equal for the supervised responses of a problem, and S/Q together.
+    # w_r (appendix B.5): zero at T1, equal for the supervised responses of a problem, and S/Q together.
     supervised, problem = turns.turn > 1, turns.groupby("problem_id").weight
     equal = turns.groupby(["problem_id", supervised]).weight.transform("first")
     total = supervised.sum() / max(1, turns.problem_id.nunique())
