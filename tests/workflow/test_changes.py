@@ -112,7 +112,7 @@ CHANGES: list[tuple[str, set[str]]] = [
     (model("evaluation_changes: {math500: {temperature: 0.9}}"), {"table evaluation_decoding", *ANSWERS}),
     # As it is already: the table shows how it is written.
     (model("evaluation_changes: {math500: {temperature: 0.7}}"), {"table evaluation_decoding", *REPORTED}),
-    ("prompts={math: 'Solve.\n{problem}'}", {"preflight_limits math500", *ANSWERS}),
+    ("prompts={math: 'Solve.\n{problem}'}", ANSWERS),
     # The data sets.
     ("training_pool={name: other}", ROLLOUTS),
     ("training_pool={prompt: math}", ROLLOUTS),
