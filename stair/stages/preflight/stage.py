@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
 from stair.core import TURNS, user_message
 from stair.models.architecture import Architecture
-from stair.models.hub.sources import check_contents
+from stair.models.hub import check_fetched
 from stair.models.model_folder import model_revision, read_architecture
 from stair.records.files import write_json
 from stair.records.rows import BenchmarkProblem, SourceRecord
@@ -53,7 +53,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
         if renderer.tokens > architecture.vocabulary:
             raise PropertyError(f"the tokenizer has {renderer.tokens} tokens, the vocabulary {architecture.vocabulary}")
         properties.append(Property("weights", check_weights(folder)))
-        check_contents(config, paths, f"models.{model}")
+        check_fetched(config, paths, f"models.{model}")
         revision = model_revision(folder, memo)
     output = paths.preflight(model)
     write_json(
@@ -163,7 +163,7 @@ def _model_folder(config: Config, paths: RunPaths, model: str) -> Iterator[Path]
     """A model's folder; errors inside the context name the model."""
     name = f"models.{model}"
     if not paths.model_folder(config, model).is_dir():
-        check_contents(config, paths, name)  # its error names the command that fetches the model
+        check_fetched(config, paths, name)  # its error names the command that fetches the model
     folder = require_folder(paths.model_folder(config, model), name)
     try:
         yield folder

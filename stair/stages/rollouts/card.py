@@ -10,7 +10,7 @@ from typing import NamedTuple
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import EngineIdentity
-from stair.models.hub.sources import hub_sources, marked_commit
+from stair.models.hub import hub_sources
 from stair.records.files import write_text
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
@@ -151,7 +151,7 @@ def held_apart(config: Config, model: str) -> str:
 def _commit(config: Config, paths: RunPaths, what: str, name: str) -> list[tuple[str, str]]:
     """The row with the commit (not the configured tag) of a source from the hub; none for another source."""
     sources = [source for source in hub_sources(config, paths) if source.name == name]
-    return [(what, marked_commit(source) or source.revision or "not recorded") for source in sources]
+    return [(what, source.commit() or source.revision or "not recorded") for source in sources]
 
 
 def _made_by_text(value: str | bool | None) -> str:
