@@ -16,8 +16,7 @@ import resource
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ from stair.cli.context import set_threads
 if TYPE_CHECKING:
     from stair.config.replay import Replay
     from stair.models.architecture import Architecture
-    from stair.stages.replay.design.crossed import Batch
+    from stair.stages.replay.design.crossed import Design
 
 MOST_GIB, MOST_MINUTES = 16, 30
 PAPER_LAYERS, PAPER_MEASURED = 36, 4
@@ -71,12 +70,10 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
         vocabulary=1000, context=1 << 18, tied_embeddings=True,
     )  # fmt: skip
     begun = time.process_time()
-    cells, histories = write_states(folder, replay, architecture)
+    design, histories = write_states(folder, replay, architecture)
     print(f"written in {time.process_time() - begun:.0f} s")
-    begun = time.process_time()
-    crossings = [Crossing.of(number, ReplayStates(cells, folder / "states"), histories) for number in (1, 2)]
-    opened = time.process_time() - begun
-    parts: dict[str, float] = {"index": opened}
+    crossings = [Crossing.of(group, ReplayStates(folder / "states.sha256"), histories) for group in design.groups]
+    parts: dict[str, float] = {}
 
     def timed(statistics: Iterable[Any], key: Callable[[Any], Any]) -> None:
         """Adds the time until each statistic to its key."""
@@ -93,8 +90,7 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     timed(read_prediction.of_replay(*run), lambda each: f"read prediction, {'first' if each.layer == 0 else 'further'}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     whole = (
-        3 * parts["index"]
-        + parts["attention, all layers"] * PAPER_LAYERS / chosen.layers
+        parts["attention, all layers"] * PAPER_LAYERS / chosen.layers
         + parts["geometry, reported"]
         + parts["geometry, plain"] * (PAPER_LAYERS - 1) / (chosen.layers - 1)
         + parts["read prediction, first"]
@@ -109,16 +105,13 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
     figures.add(f"{where}: peak memory", peak, "GiB", Bar(MOST_GIB))
 
 
-def write_states(folder: Path, replay: Replay, architecture: Architecture) -> tuple[Path, list[Any]]:
-    """Write an index and the problem coverage's files; return the index and rows of `REPLAY_HISTORIES`."""
+def write_states(folder: Path, replay: Replay, architecture: Architecture) -> tuple[Design, list[Any]]:
+    """Write the problem coverage's files; return the design and rows of `REPLAY_HISTORIES`."""
     import numpy as np
 
     from stair.records.keys import file_digest
     from stair.records.rows import ReplayHistory
-    from stair.records.schemas import REPLAY_CELLS
-    from stair.records.tables import write_table
     from stair.records.tensor_files import TensorFiles
-    from stair.stages.replay.batch_files import Shapes
     from stair.stages.replay.design.crossed import crossed_design
     from stair.stages.replay.design.design_tables import history_rows
     from stair.stages.sessions.evaluation_sessions import evaluation_sessions
@@ -126,9 +119,8 @@ def write_states(folder: Path, replay: Replay, architecture: Architecture) -> tu
     sessions: dict[str, list[str]] = {}
     for row in evaluation_sessions([f"p{number:04d}" for number in range(500)], "math500", "benchmark"):
         sessions.setdefault(row["session_id"], []).append(row["problem_id"])
-    paths = {session: [0, 1, 2, 3] for session in sessions}
-    design = crossed_design(sessions, paths, replay)
-    shapes, layers, hidden = Shapes.of_model(architecture, replay), architecture.layers, architecture.hidden_size
+    design = crossed_design(sessions, {session: [0, 1, 2, 3] for session in sessions}, replay)
+    layers, hidden, attending = architecture.layers, architecture.hidden_size, len(architecture.full_attention_layers)
     files, generator = TensorFiles(folder / "states"), np.random.default_rng(0)
     slope = generator.normal(0, 0.3 / np.sqrt(hidden), (hidden, hidden)).astype(np.float32)
     tokens = {
@@ -137,54 +129,32 @@ def write_states(folder: Path, replay: Replay, architecture: Architecture) -> tu
         for history in group.history_coverage.histories
     }
 
-    def drawn(shape: tuple[int, ...]) -> Any:
+    def drawn(*shape: int) -> Any:
         return generator.standard_normal(shape, np.float32)
 
     own: dict[str, Any] = {}
-
-    def tensors(batch: Batch) -> dict[str, Any]:
-        found = {}
-        problems = np.stack([own.setdefault(each, drawn((layers, hidden))) for each in batch.problems], axis=1)
-        moved = drawn((layers, 1, hidden))
-        for name, shape in shapes.of(batch).items():
-            depth, kind = name.split("/")
-            if kind == "block_outputs":
-                found[name] = problems if depth == "0" else problems * 1.3 + moved + 0.1 * drawn(shape)
-            elif kind == "masses":
-                found[name] = generator.dirichlet(np.ones(shape[-1]), shape[:-1]).astype(np.float32)
-            elif kind == "next_mlp" and depth != "0":
-                found[name] = found[f"{depth}/reads"][:, :, 1] @ slope + drawn(shape)
-            else:
-                found[name] = drawn(shape)
-        return found
-
-    digests: dict[str, str] = {}
-    for batch in chain.from_iterable(design.batches()):
-        if batch.in_problem_coverage:
-            files.keep(batch.name, "synthetic", tensors(batch))
-            digests[batch.name] = file_digest(files.path(batch.name))
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for batch in chain.from_iterable(design.batches()):
-            history, wide = batch.history, design.groups[batch.group - 1].history_coverage
-            for depth in batch.depths(replay.depth):
-                for row, problem in enumerate(batch.problems):
-                    yield dict(
-                        group=batch.group,
-                        history=None if history is None else history.name,
-                        depth=depth,
-                        problem_id=problem,
-                        history_coverage=problem in wide.problems,
-                        problem_coverage=batch.in_problem_coverage,
-                        prefix_tokens=0 if history is None else tokens[history][depth - 1],
-                        file=f"{batch.name}.safetensors",
-                        row=row,
-                        sha256=digests.get(batch.name, ""),
-                    )
-
-    index = folder / "cells.parquet"
-    write_table(index, REPLAY_CELLS, rows())
-    return index, [ReplayHistory(**row) for row in history_rows(design, tokens)]
+    checksums = []
+    for work in design.work():
+        if not work.in_problem_coverage:
+            continue
+        count, depth = len(work.problems), work.depths(replay.depth)[-1]
+        states = np.stack([own.setdefault(each, drawn(layers, hidden)) for each in work.problems], axis=1)
+        if depth:
+            states = states * 1.3 + drawn(layers, 1, hidden) + 0.1 * drawn(*states.shape)
+        reads = drawn(len(replay.layers), count, 4, hidden)
+        tensors = {
+            "block_outputs": states,
+            "masses": generator.dirichlet(np.ones(4), (attending, count)).astype(np.float32),
+            "reads": reads,
+            "next_mlp": reads[:, :, 1] @ slope + drawn(len(replay.layers), count, hidden),
+        }
+        if not depth:
+            tensors["embedding"] = drawn(count, hidden)
+        files.keep(work.name, "synthetic", {f"{depth}/{name}": part for name, part in tensors.items()})
+        path = files.path(work.name)
+        checksums.append(f"{file_digest(path)}  {path.relative_to(folder)}\n")
+    (folder / "states.sha256").write_text("".join(checksums), encoding="utf-8")
+    return design, [ReplayHistory(**row) for row in history_rows(design, tokens)]
 
 
 if __name__ == "__main__":

@@ -22,8 +22,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
 from stair.engines.choice import engine_choice
 from stair.models import flash_kernels
-from stair.models.hub.fetch import Download, online, plan_downloads
-from stair.models.hub.sources import Source, hub_sources, read_lock, read_mark
+from stair.models.hub import Source, hub_sources, missing_bytes, online, read_lock
 from stair.pipeline.input_checks import input_faults, start_faults
 from stair.pipeline.plan import Planner
 from stair.records.files import bytes_text, existing_folder
@@ -233,43 +232,42 @@ def _storage(config: Config, paths: RunPaths, run: str) -> Iterator[Finding]:
     needed = [] if config.only_measures else list(hub_sources(config, paths))
     by_mark: dict[Path, Source] = {}
     for source in needed:
-        if read_mark(source) is None:
+        if source.commit() is None:
             by_mark.setdefault(source.mark, source)
-    missing, downloads = list(by_mark.values()), list[Download]()
+    missing, size = list(by_mark.values()), 0
     if missing:
-        findings, downloads = _hub(config, missing, run)
+        findings, size = _hub(config, missing, run)
         yield from findings
     else:
         text = f"all {len(needed)} models and data sets are in {config.hub.cache}"
         yield Finding("hub", "ok", text if needed else "this run needs no download")
-    yield from _disks(config, paths, sum(each.missing_bytes for each in downloads))
+    yield from _disks(config, paths, size)
 
 
-def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding], list[Download]]:
+def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding], int]:
+    """Findings on the hub, and the bytes to download."""
     names = ", ".join(source.name for source in missing)
     fetch = f"stair reproduce --run {run}{' --go' if config.expensive else ''} --target fetch"
     if not online():
         text = f"hub access is off in this shell (TRANSFORMERS_OFFLINE), and {names} must be fetched"
-        return [Finding("hub", "error", text, "unset TRANSFORMERS_OFFLINE HF_HUB_OFFLINE")], []
+        return [Finding("hub", "error", text, "unset TRANSFORMERS_OFFLINE HF_HUB_OFFLINE")], 0
     from huggingface_hub import constants, get_token
 
     if fault := _unreachable(constants.ENDPOINT):
         text = f"{constants.ENDPOINT} does not answer ({fault}), and {names} must be fetched"
-        return [Finding("hub", "error", text, f"{fetch}, on a machine with access to the hub")], []
-    lock_path = anchored(config.hub.lock)
-    downloads, refusals = plan_downloads(missing, read_lock(lock_path), lock_path)
-    findings = []
-    if downloads:
-        size = bytes_text(sum(each.missing_bytes for each in downloads))
+        return [Finding("hub", "error", text, f"{fetch}, on a machine with access to the hub")], 0
+    lock, sizes, findings = read_lock(anchored(config.hub.lock)), list[int](), list[Finding]()
+    for source in missing:
+        try:
+            sizes.append(missing_bytes(source, lock))
+        except ValueError as error:
+            remedy = "hf auth login, or: export HF_TOKEN=<token>" if "gated" in str(error) else fetch
+            findings.append(Finding("hub", "error", str(error), remedy))
+    if sizes:
         token = "with" if get_token() else "without"
-        text = (
-            f"{constants.ENDPOINT} answers, {token} a token; {size} of {len(downloads)} models and data sets to fetch"
-        )
-        findings.append(Finding("hub", "ok", text))
-    for line in refusals:
-        remedy = "hf auth login, or: export HF_TOKEN=<token>" if "gated" in line else fetch
-        findings.append(Finding("hub", "error", line, remedy))
-    return findings, downloads
+        text = f"{bytes_text(sum(sizes))} of {len(sizes)} models and data sets to fetch"
+        findings.insert(0, Finding("hub", "ok", f"{constants.ENDPOINT} answers, {token} a token; {text}"))
+    return findings, sum(sizes)
 
 
 def _unreachable(endpoint: str) -> str | None:

@@ -101,9 +101,9 @@ def fetch(
 ) -> None:
     """Download the run's models and data sets from the hub into the cache (hub.cache). No other job uses the network.
 
-    Checks access, sizes and free space first. Keeps complete files. Records the downloaded commits in the lock file (hub.lock);
-    later downloads must match it.
+    Asks for access to all of them first. Keeps complete files. Records the commits in the lock file (hub.lock); later downloads
+    get the same ones.
     """
-    from stair.models.hub.fetch import fetch as start
+    from stair.models.hub import fetch as start
 
     start(*open_run(run), only or ())

@@ -175,9 +175,9 @@ class RunPaths:
     def replay_problems(self, model: str) -> Path:
         return self.folder / "replay" / model / "problems.parquet"
 
-    def replay_cells(self, model: str) -> Path:
-        """The index of a model's replay: where each cell's measurements are."""
-        return self.folder / "replay" / model / "cells.parquet"
+    def replay_checksums(self, model: str) -> Path:
+        """The checksums of a model's measurements, as `sha256sum` writes them."""
+        return self.folder / "replay" / model / "states.sha256"
 
     def replay_states(self, model: str) -> Path:
         return self.folder / "replay" / model / "states"

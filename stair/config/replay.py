@@ -89,6 +89,26 @@ class Replay(Strict):
     groups: Annotated[tuple[ReplayGroup, ReplayGroup], Field(strict=False)]
     analysis: ReplayAnalysis | None = None
 
+    @property
+    def references(self) -> int:
+        """Current problems of both groups, each of which is replayed once without history."""
+        return 2 * self.problem_coverage.current_problems
+
+    @property
+    def replays(self) -> int:
+        """Replays behind a history, of both groups and at all depths."""
+        many, few = self.history_coverage, self.problem_coverage
+        outer = (few.current_problems - many.current_problems) * few.histories
+        return 2 * self.depth * (many.current_problems * many.histories + outer)
+
+    def states_bytes(self, layers: int, attention_layers: int, hidden: int) -> int:
+        """Bytes of the measurements of a model with so many blocks, full-attention layers and channels."""
+        few = self.problem_coverage
+        numbers = (self.replays + self.references) * (layers * hidden + 4 * attention_layers) + self.references * hidden
+        with_reads = 2 * few.current_problems * few.histories + self.references
+        numbers += with_reads * len(self.layers) * (4 + 1) * hidden
+        return 4 * numbers
+
     @model_validator(mode="after")
     def _sizes_agree(self) -> Self:
         for contradiction in self._contradictions():

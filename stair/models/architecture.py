@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from stair.models.architectures import BY_MODEL_TYPE
-from stair.models.rope_settings import Llama3Scaling
+from stair.models.rope_settings import Llama3Scaling, read_llama3_scaling, read_rope
+from stair.models.turn_markers import CHATML, LLAMA3, TurnMarkers
+
+
+class Family(NamedTuple):
+    """How an architecture differs from the others. The keys of `config.json` overrule the defaults."""
+
+    model_types: tuple[str, ...]
+    head_dim: int | None
+    """The default; None: the hidden size divided by the heads."""
+    rotated: float
+    """The default share of each head's channels that RoPE turns."""
+    full_attention_every: int
+    """The default: of so many layers, the last one has full attention."""
+    gated: bool
+    """Whether the query projection gives, per head, the query and a sigmoid output gate."""
+    markers: TurnMarkers
+    """The markers of turns in its chat template."""
+
+
+FAMILIES = {
+    "llama": Family(("llama",), None, 1.0, 1, False, LLAMA3),
+    "qwen3": Family(("qwen3",), 128, 1.0, 1, False, CHATML),
+    "qwen3_5": Family(("qwen3_5_text", "qwen3_5"), 256, 0.25, 4, True, CHATML),
+}
+"""The architectures that the package knows."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +82,47 @@ class Architecture:
 def describe(config: Mapping[str, Any]) -> Architecture:
     """Return the Architecture that the content of a `config.json` describes.
 
-    Knows the model types of the files in `stair/models/architectures`.
-    Raises ValueError for another model type, a missing key, or a RoPE of an unsupported type.
+    Raises ValueError for an unknown model type, a missing key, or a RoPE of an unsupported type.
     """
     model_type = config.get("model_type")
-    module = BY_MODEL_TYPE.get(str(model_type))
-    if module is None:
-        raise ValueError(
-            f"unknown model_type {model_type!r} in the configuration; known are {', '.join(BY_MODEL_TYPE)}"
-        )
-    try:
-        return Architecture(**module.read(config))
-    except KeyError as error:
-        raise ValueError(f"the configuration of this {model_type} model has no key {error.args[0]!r}") from None
-    except TypeError as error:
-        raise ValueError(f"the configuration of this {model_type} model has a value of another type: {error}") from None
+    for name, family in FAMILIES.items():
+        if model_type in family.model_types:
+            try:
+                return _read(name, family, config)
+            except KeyError as error:
+                raise ValueError(f"the configuration of this {model_type} model has no key {error.args[0]!r}") from None
+            except TypeError as error:
+                text = f"the configuration of this {model_type} model has a value of another type: {error}"
+                raise ValueError(text) from None
+    known = ", ".join(each for family in FAMILIES.values() for each in family.model_types)
+    raise ValueError(f"unknown model_type {model_type!r} in the configuration; known are {known}")
+
+
+def _read(name: str, family: Family, config: Mapping[str, Any]) -> Architecture:
+    text = config.get("text_config", config)  # of a multimodal checkpoint
+    layers, heads = int(text["num_hidden_layers"]), int(text["num_attention_heads"])
+    hidden_size = int(text["hidden_size"])
+    head_dim = int(text.get("head_dim") or family.head_dim or hidden_size // heads)
+    theta, rotated = read_rope(text, default_fraction=family.rotated)
+    every = int(text.get("full_attention_interval") or family.full_attention_every)
+    if kinds := text.get("layer_types"):
+        full = tuple(index for index, kind in enumerate(kinds) if kind == "full_attention")
+    else:
+        full = tuple(range(every - 1, layers, every))
+    return Architecture(
+        name=name,
+        layers=layers,
+        full_attention_layers=full,
+        hidden_size=hidden_size,
+        query_heads=heads,
+        kv_heads=int(text.get("num_key_value_heads") or heads),
+        head_dim=head_dim,
+        rotary_dim=int(head_dim * rotated),
+        rope_theta=theta,
+        rope_scaling=read_llama3_scaling(text),
+        gated=family.gated,
+        vocabulary=int(text["vocab_size"]),
+        context=int(text["max_position_embeddings"]),
+        # Multimodal checkpoints may have the key at the root only.
+        tied_embeddings=bool(text.get("tie_word_embeddings") or config.get("tie_word_embeddings", False)),
+    )

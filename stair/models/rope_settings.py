@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,23 +27,16 @@ class Llama3Scaling:
         return frequencies * (kept + (1.0 - kept) / self.factor)
 
 
-def read_rope(
-    config: Mapping[str, Any],
-    *,
-    default_theta: float,
-    default_fraction: float,
-    supported: Collection[str] = ("default", "mrope"),
-) -> tuple[float, float]:
+def read_rope(config: Mapping[str, Any], *, default_fraction: float) -> tuple[float, float]:
     """Return (theta, the fraction of each head's channels that is rotated).
 
     Raises ValueError for another type of RoPE (YaRN and the like): its frequencies follow other rules, and the auxiliary
     positions of the bank must follow the model's own.
     """
     parameters = _parameters(config)
-    if _kind(parameters) not in supported:
-        only = "the unscaled 'default' is" if "llama3" not in supported else "'default' and 'llama3' are"
-        raise ValueError(f"RoPE of type {_kind(parameters)!r} is not supported; only {only}")
-    theta = parameters.get("rope_theta", config.get("rope_theta", default_theta))
+    if _kind(parameters) not in ("default", "mrope", "llama3"):
+        raise ValueError(f"RoPE of type {_kind(parameters)!r} is not supported; only 'default' and 'llama3' are")
+    theta = parameters.get("rope_theta", config.get("rope_theta", 10_000.0))
     fraction = parameters.get("partial_rotary_factor", config.get("partial_rotary_factor", default_fraction))
     return float(theta), float(fraction)
 

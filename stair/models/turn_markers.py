@@ -29,3 +29,10 @@ class TurnMarkers:
 
 
 CHATML = TurnMarkers(start="<|im_start|>", after_role="\n", end="<|im_end|>", between="\n")
+LLAMA3 = TurnMarkers(
+    start="<|start_header_id|>",
+    after_role="<|end_header_id|>\n\n",
+    end="<|eot_id|>",
+    opening="<|begin_of_text|>",
+    others=("<|end_header_id|>", "<|begin_of_text|>"),
+)

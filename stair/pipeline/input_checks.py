@@ -13,7 +13,7 @@ from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.choice import engine_choice
-from stair.models.hub.sources import check_fetched
+from stair.models.hub import check_lock
 from stair.models.model_folder import check_weights, known_architecture, read_architecture
 from stair.records.files import existing_folder, read_mapping
 from stair.records.gpus import visible_gpus
@@ -54,7 +54,7 @@ def input_faults(config: Config, paths: RunPaths) -> Iterator[str]:
             yield f"reuse: there is no run '{run}' ({other.resolved} does not exist)"
         elif other.folder.resolve() == paths.folder.resolve():
             yield f"reuse: '{run}' is this run itself"
-    yield from _said("", check_fetched, config, paths)
+    yield from _said("", check_lock, config, paths)
     for model in config.models:
         yield from _model(config, paths, model)
     for key, benchmark in config.benchmarks.items():

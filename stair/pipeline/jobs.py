@@ -273,7 +273,7 @@ JOBS: dict[str, Job] = {
         progress="replay/{model}/{shard}",
     ),
     "seal_replay": Job(
-        "replay", "stair.stages.replay.stage:seal", replay.replay, ("model",), _of_replayed(RunPaths.replay_cells)
+        "replay", "stair.stages.replay.stage:seal", replay.replay, ("model",), _of_replayed(RunPaths.replay_checksums)
     ),
     "replay_statistics": Job(
         "replay", "stair.stages.replay.stage:analyze", replay.replay_statistics, ("model", "part"), _replay_statistics

@@ -33,7 +33,6 @@ from stair.records.manifest import (
     read_manifest,
 )
 from stair.records.progress import duration
-from stair.stages.replay.batch_files import Shapes, planned_batches
 
 
 class Figure(NamedTuple):
@@ -201,8 +200,7 @@ class Planner:
             assert replay is not None
             known = self._known(model)
             if known is not None:
-                attending, numbers = len(known.full_attention_layers), (replay.layers, replay.depth)
-                states += Shapes(known.layers, attending, known.hidden_size, *numbers).nbytes(planned_batches(replay))
+                states += replay.states_bytes(known.layers, len(known.full_attention_layers), known.hidden_size)
         tokens = sum(work.tokens for work in self.works() if work.stage in ("rollouts", "evaluation", "controls"))
         return {"replayed states": states, "responses": round(tokens * _TOKEN_BYTES)}
 
@@ -242,14 +240,13 @@ class Planner:
     def _replay(self, model: str) -> Work:
         replay = self._config.replay
         assert replay is not None
-        batches = planned_batches(replay)
-        cells = sum(len(batch.depths(replay.depth)) for batch in batches) * replay.batch_problems
         limit = self._config.models[model].sampling_for(replay.benchmark).max_new_tokens
         response = self._tokens(model, replay.benchmark, replay.condition, limit)
         visible = response * (_VISIBLE_SHARE if self._config.models[model].thinking else 1.0)
         histories = len(replay.groups) * replay.history_coverage.histories
         small = self.class_of(model) == "small"
-        tokens = cells * _REPLAYED_TOKENS[small] + histories * replay.depth * (_PROMPT_TOKENS + visible)
+        tokens = (replay.replays + replay.references) * _REPLAYED_TOKENS[small]
+        tokens += histories * replay.depth * (_PROMPT_TOKENS + visible)
         return self._work("replay", "replay", tokens, jobs=replay.shards, model=model)
 
     def _runtime(self, model: str) -> Work:

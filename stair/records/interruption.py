@@ -46,9 +46,14 @@ def stoppable() -> Iterator[None]:
 
 
 def _stop(number: int, _: FrameType | None) -> None:
+    end_at_stop()
+    raise Stopped(number)
+
+
+def end_at_stop() -> None:
+    """From now on, a stop request ends the process at once, without its last line and without waiting for threads."""
     for each in _SIGNALS:
         signal.signal(each, lambda *_: os._exit(EXIT_AGAIN))
-    raise Stopped(number)
 
 
 PARENT = "STAIR_PARENT"

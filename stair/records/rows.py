@@ -76,18 +76,3 @@ class ReplayProblem(NamedTuple):
     history_coverage: bool  # crossed with all histories of the group, not only those of the problem coverage
     turn_tokens: int  # from the user header to the end of the prompt
     body_tokens: int  # of the user body, over which measurements are averaged
-
-
-class ReplayCell(NamedTuple):
-    """A row of `REPLAY_CELLS`."""
-
-    group: int
-    history: str | None  # null: the reference without history
-    depth: int  # completed turns; 0 without history
-    problem_id: str
-    history_coverage: bool
-    problem_coverage: bool
-    prefix_tokens: int
-    file: str  # in the folder states
-    row: int  # of the file's tensors
-    sha256: str  # of the file

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from stair.records.rows import (
     BenchmarkProblem,
-    ReplayCell,
     ReplayHistory,
     ReplayProblem,
     ScheduledTurn,
@@ -125,7 +124,6 @@ EVALUATION_SESSIONS = _schema_of(ScheduledTurn)
 TRAINING_SESSIONS = _schema_of(TrainingTurn)
 REPLAY_HISTORIES = _schema_of(ReplayHistory)
 REPLAY_PROBLEMS = _schema_of(ReplayProblem)
-REPLAY_CELLS = _schema_of(ReplayCell)
 
 REPLAY_STATISTICS = _schema(
     group=pa.string(),  # "group 1", or "fit group 1, test group 2"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from stair.core import capture_length
-from stair.models.architectures import known_markers
+from stair.models.architecture import FAMILIES
 from stair.models.turn_markers import CHATML, TurnMarkers
 from stair.records.files import read_mapping
 from stair.sessions.spans import answer_ids
@@ -76,8 +76,8 @@ class Renderer:
 
     def _markers(self) -> TurnMarkers:
         """The known markers whose first one is a token of the tokenizer; ChatML's if none is."""
-        known = (markers for markers in known_markers() if len(self._encode(markers.start)) == 1)
-        return next(known, CHATML)
+        known = (family.markers for family in FAMILIES.values())
+        return next((markers for markers in known if len(self._encode(markers.start)) == 1), CHATML)
 
     def _single(self, marker: str) -> int:
         ids = self._encode(marker)

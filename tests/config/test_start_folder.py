@@ -9,7 +9,7 @@ import pytest
 from stair.config.paths import START, RunPaths, project_root
 from stair.config.resolve import resolve
 from stair.engines.choice import engine_choice
-from stair.models.hub.sources import hub_sources
+from stair.models.hub import hub_sources
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"

@@ -12,10 +12,6 @@ from pathlib import Path
 import pytest
 
 from stair.cli.warm import warm_process
-from stair.config.paths import RunPaths
-from stair.config.resolve import resolve
-from stair.models.model_folder import read_architecture
-from stair.pipeline.input_checks import check_inputs
 from tests.docs.extend_page import PAGE, put, steps, table_steps
 from tests.workflow.conftest import BIN, ROOT
 
@@ -29,7 +25,7 @@ def test_the_page_has_these_steps() -> None:
         "my_model.yaml", "ours.jsonl", "my_benchmark.yaml", "my_condition.yaml",
         "stair/paper/tables/always_solved.py", "stair/paper/exhibits.py",
         "workflow/rules/lengths.smk", "stair/stages/lengths/stage.py", "stair/pipeline/jobs.py",
-        "Snakefile", "small_llama.py", "my_llama.yaml",
+        "Snakefile", "stair/models/architecture.py", "small_qwen2.py", "my_qwen2.yaml",
     ]  # fmt: skip
 
 
@@ -78,34 +74,28 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(handle))
 
 
-def test_an_architecture_is_one_file(tmp_path: Path) -> None:
-    """Without the file that the page names, its models are unknown; with it they are known."""
-    shutil.copytree(ROOT / "stair", tmp_path / "stair", ignore=shutil.ignore_patterns("__pycache__"))
-    (name,) = re.findall(r"`(stair/models/architectures/\w+\.py)`", PAGE)
-    file = tmp_path / name
-    content = file.read_text(encoding="utf-8")
-    code = (
-        "from stair.models.architecture import describe; from stair.models.published import CONFIGS; "
-        "print(describe({**CONFIGS['qwen3-4b-instruct'], 'model_type': 'llama'}).name)"
-    )
-
-    def built() -> subprocess.CompletedProcess[str]:
-        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
-        words = [str(BIN / "python"), "-c", code]
-        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-
-    file.unlink()
-    assert "unknown model_type 'llama'" in built().stderr
-    file.write_text(content, encoding="utf-8")
-    assert built().stdout == "llama\n"
-
-
-def test_the_small_llama_passes_the_checks_of_a_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_architecture_is_one_row(tmp_path: Path) -> None:
+    """The row, a small random model of it, and a run that passes the checks of its start."""
+    for name in ("stair", "workflow", "backbones"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("config.yaml", "Snakefile"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
     for step in steps("An architecture"):
         put(step, tmp_path)
-    shutil.copytree(ROOT / "backbones", tmp_path / "backbones")
-    subprocess.run([BIN / "python", "small_llama.py"], cwd=tmp_path, check=True)
-    monkeypatch.chdir(tmp_path)
-    config = resolve(ROOT, {"run": "my_llama.yaml"})
-    check_inputs(config, RunPaths.of(config))
-    assert read_architecture(tmp_path / config.models["qwen3-4b-instruct"].path).name == "llama"
+    (tmp_path / "check.py").write_text(CHECK)
+    for file in ("small_qwen2.py", "check.py"):
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        subprocess.run([BIN / "python", file], cwd=tmp_path, env=environment, check=True)
+
+
+CHECK = """
+from pathlib import Path
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
+from stair.models.model_folder import read_architecture
+from stair.pipeline.input_checks import check_inputs
+
+config = resolve(Path(), {"run": "my_qwen2.yaml"})
+check_inputs(config, RunPaths.of(config))
+assert read_architecture(Path(config.models["qwen3-4b-instruct"].path)).name == "qwen2"
+"""

@@ -50,7 +50,7 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...], int]] = [
         (f"replay/{MODEL}/problems.parquet", f"replay/{MODEL}/histories.parquet"),
         3,
     ),
-    (("seal-replay", "--model", MODEL), (f"replay/{MODEL}/cells.parquet",), 2),
+    (("seal-replay", "--model", MODEL), (f"replay/{MODEL}/states.sha256",), 2),
     (("check",), ("checks.csv",), 1),
     (
         ("table", "--table", "continuous_summary"),

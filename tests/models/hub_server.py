@@ -41,10 +41,8 @@ class Hub:
     """By file name: after how many bytes of an answer the connection is cut, always."""
     stall_after: dict[str, int] = field(default_factory=dict)
     """By file name: after how many bytes an answer says nothing any more."""
-    altered: set[str] = field(default_factory=set)
-    """Names of files that arrive with another content than is told."""
     told_sizes: dict[str, int] = field(default_factory=dict)
-    """By file name: a size that the server gives in place of the file's own."""
+    """By file name: the size that a HEAD request gets in place of the file's own."""
     address: str = ""
 
     def asked(self, words: str) -> list[str]:
@@ -75,9 +73,11 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         asked = self.headers.get("Range")
         self.hub.requests.append(f"{self.command} {path}" + (f" {asked}" if asked else ""))
-        if found := re.fullmatch(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(auth-check|revision/(.+)))?", path):
+        if found := re.fullmatch(
+            r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(auth-check|(?:revision|tree)/(.+)))?", path
+        ):
             page = found[2] if found[1] == "models" else f"datasets/{found[2]}"
-            self._api(page, found[3] == "auth-check", found[4] or "main")
+            self._api(page, (found[3] or "").split("/")[0], found[4] or "main")
         elif found := re.fullmatch(r"/((?:datasets/)?[^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
             self._file(found[1], found[2], found[3])
         else:
@@ -93,21 +93,20 @@ class _Handler(BaseHTTPRequestHandler):
             return repository
         return None
 
-    def _api(self, page: str, only_access: bool, revision: str) -> None:
+    def _api(self, page: str, what: str, revision: str) -> None:
         repository = self._allowed(page)
         if repository is None:
             return
-        if only_access:
+        if what == "auth-check":
             self._answer(200)
             return
         commit = repository.resolve(revision)
         if commit is None:
             self._answer(404, X_Error_Code="RevisionNotFound")
             return
-        siblings = [_sibling(name, content) for name, content in repository.commits[commit].items()]
-        for sibling in siblings:
-            sibling["size"] = self.hub.told_sizes.get(str(sibling["rfilename"]), sibling["size"])
-        body = json.dumps({"id": page.removeprefix("datasets/"), "sha": commit, "siblings": siblings}).encode()
+        files = [_entry(name, content) for name, content in repository.commits[commit].items()]
+        facts = {"id": page.removeprefix("datasets/"), "sha": commit}
+        body = json.dumps(files if what == "tree" else facts).encode()
         self._answer(200, body, Content_Type="application/json")
 
     def _file(self, page: str, revision: str, name: str) -> None:
@@ -120,13 +119,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(404, X_Error_Code="EntryNotFound")
             return
         tag = f'"{hashlib.sha256(content).hexdigest()}"'
-        if name in self.hub.altered:
-            content = bytes(len(content))
         start = int(match[1]) if (match := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")) else 0
         self.send_response(206 if start else 200)
         self.send_header("X-Repo-Commit", commit)
         self.send_header("ETag", tag)
-        self.send_header("Content-Length", str(len(content) - start))
+        size = self.hub.told_sizes.get(name, len(content)) if self.command == "HEAD" else len(content)
+        self.send_header("Content-Length", str(size - start))
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.end_headers()
@@ -147,11 +145,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
 
-def _sibling(name: str, content: bytes) -> dict[str, object]:
+def _entry(name: str, content: bytes) -> dict[str, object]:
     blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
-    told: dict[str, object] = {"rfilename": name, "size": len(content), "blobId": blob}
+    told: dict[str, object] = {"type": "file", "path": name, "size": len(content), "oid": blob}
     if len(content) > LARGE:
-        told["lfs"] = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), "pointerSize": 130}
+        told["lfs"] = {"size": len(content), "oid": hashlib.sha256(content).hexdigest(), "pointerSize": 130}
     return told
 
 

@@ -346,7 +346,7 @@ def test_an_unanalyzed_replay_has_no_statistics(config: Config) -> None:
     measured, analyzed = (
         {file.name for file in stage_files(each, RunPaths.of(each), "replay")} for each in (unanalyzed, config)
     )
-    assert measured == {"problems.parquet", "histories.parquet", "cells.parquet"}
+    assert measured == {"problems.parquet", "histories.parquet", "states.sha256"}
     assert analyzed - measured == {f"{part}.parquet" for part in REPLAY_PARTS}
 
 

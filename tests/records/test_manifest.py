@@ -152,7 +152,7 @@ def test_every_manifest_of_a_run_is_found_and_no_work_is_looked_through(folder: 
     others = [
         "controllers/m/stair/folder.manifest.json",
         "checks.csv.manifest.json",
-        "replay/m/cells.parquet.manifest.json",
+        "replay/m/states.sha256.manifest.json",
     ]
     hidden = [f"{name}/x.manifest.json" for name in ("work", "logs", ".snakemake", "replay/m/states")]
     strange = ["manifest.json", "data/manifest.json", "data/._a.csv.manifest.json"]

@@ -48,7 +48,7 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Re
     currents: list[set[str]] = []
     pools: list[set[str]] = []
     wanted: set[Cell] = set()
-    batched: list[Cell] = []
+    measured: list[Cell] = []
     references: Counter[str] = Counter()
     for number, (group, asked) in enumerate(zip(design.groups, sizes.groups, strict=True), start=1):
         here = f"group {number}"
@@ -66,29 +66,24 @@ def broken_rules(design: Design, sessions: Sessions, samples: Samples, sizes: Re
                         f"{here}: a problem is current after {history.name}, which has it, at depth {depth}"
                     )
                 wanted.update((problem, history.session, history.sample, depth) for problem in coverage.problems)
-        batches = [batch for of_history in design.batches() for batch in of_history if batch.group == number]
-        for batch in batches:
-            if not 1 <= len(batch.problems) <= sizes.batch_problems:
-                violations.append(f"{here}: a batch of {len(batch.problems)}")
-            if batch.history is None:
-                references.update(batch.problems)
+        work = [each for each in design.work() if each.group == number]
+        for each in work:
+            if each.history is None:
+                references.update(each.problems)
                 continue
-            session, sample = batch.history.session, batch.history.sample
+            session, sample = each.history.session, each.history.sample
             for depth in range(1, sizes.depth + 1):
-                batched += [(problem, session, sample, depth) for problem in batch.problems]
-        if len({batch.name for batch in batches}) != len(batches):
-            violations.append(f"{here}: two batches have one name")
-        # A batch of a number is the same problems whatever the history: fixed by the design.
-        if len({(b.number, b.problems) for b in batches}) != len({b.number for b in batches}):
-            violations.append(f"{here}: a batch depends on its history")
+                measured += [(problem, session, sample, depth) for problem in each.problems]
+        if len({each.name for each in work}) != len(work):
+            violations.append(f"{here}: two histories have one name")
     if currents[0] & currents[1]:
         violations.append("groups share current problems")
     if pools[0] & pools[1]:
         violations.append("groups share source problems")
     if references != Counter(currents[0] | currents[1]):
         violations.append("references are not one for each current problem")
-    if len(batched) != len(wanted) or set(batched) != wanted:
-        violations.append("batches are not the replays of both coverages, once each")
+    if len(measured) != len(wanted) or set(measured) != wanted:
+        violations.append("the work is not the replays of both coverages, once each")
     return violations
 
 

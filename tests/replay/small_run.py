@@ -72,6 +72,6 @@ def replay(paths: RunPaths, *words: str) -> None:
 
 def contents(paths: RunPaths) -> dict[str, bytes]:
     """The bytes of the replay's tables and files of states."""
-    folder = paths.replay_cells(MODEL).parent
-    files = [*folder.glob("*.parquet"), *folder.rglob("*.safetensors")]
+    folder = paths.replay_checksums(MODEL).parent
+    files = [*folder.glob("*.parquet"), *folder.glob("*.sha256"), *folder.rglob("*.safetensors")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(files)}

@@ -1,4 +1,4 @@
-"""Synthetic measurements of two groups in the replay's own files: an index, and one file for each history."""
+"""Synthetic measurements of two groups in the replay's own files, one for each history."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 
 from stair.records.keys import file_digest
 from stair.records.rows import ReplayHistory
-from stair.records.schemas import REPLAY_CELLS
-from stair.records.tables import write_table
 from stair.records.tensor_files import TensorFiles
 from stair.stages.replay.analysis.crossing import Crossing
+from stair.stages.replay.design.crossed import Coverage, Group
+from stair.stages.replay.design.histories import History
 from stair.stages.replay.states import ReplayStates
 
 DEPTH = 2
@@ -57,7 +57,14 @@ class Stored:
 
     @property
     def histories(self) -> list[str]:
-        return [f"{self.number}h{place:02}" for place in range(len(self.blocks))]
+        return [history.name for history in self.design.problem_coverage.histories]
+
+    @property
+    def design(self) -> Group:
+        """The group, whose two coverages are equal."""
+        histories = (History(f"{self.number}h{place:02}", 0, ("",) * DEPTH) for place in range(len(self.blocks)))
+        coverage = Coverage(tuple(self.names), tuple(histories))
+        return Group(self.number, coverage, coverage)
 
     def rows(self) -> list[ReplayHistory]:
         """The histories of the design, as far as the analysis reads them."""
@@ -69,26 +76,17 @@ class Stored:
 
 def stored(folder: Path, groups: list[Stored]) -> list[Crossing]:
     """Writes the measurements, and gives both groups as the analysis reads them."""
-    files, index = TensorFiles(folder / "states"), []
+    files, checksums = TensorFiles(folder / "states"), ""
     for group in groups:
-        for place, history in enumerate([None, *group.histories]):
-            name = f"group-{group.number}/{history or 'empty'}/0"
-            depth = 0 if history is None else DEPTH
+        for place, work in enumerate(group.design.work()):
             tensors = (
                 {f"0/{key}": part for key, part in group.references.items()}
-                if history is None
+                if work.history is None
                 else {f"{DEPTH}/{key}": part[:, :, place - 1].copy() for key, part in group.tensors.items()}
             )
-            files.keep(name, "synthetic", tensors)
-            digest = file_digest(files.path(name))
-            for row, problem in enumerate(group.names):
-                index.append(
-                    dict(
-                        group=group.number, history=history, depth=depth, problem_id=problem, history_coverage=True,
-                        problem_coverage=True, prefix_tokens=0 if history is None else group.lengths[place - 1],
-                        file=f"{name}.safetensors", row=row, sha256=digest,
-                    )
-                )  # fmt: skip
-    write_table(folder / "cells.parquet", REPLAY_CELLS, index)
-    states = ReplayStates(folder / "cells.parquet", folder / "states")
-    return [Crossing.of(group.number, states, group.rows()) for group in groups]
+            files.keep(work.name, "synthetic", tensors)
+            path = files.path(work.name)
+            checksums += f"{file_digest(path)}  {path.relative_to(folder)}\n"
+    (folder / "states.sha256").write_text(checksums, encoding="utf-8")
+    states = ReplayStates(folder / "states.sha256")
+    return [Crossing.of(group.design, states, group.rows()) for group in groups]

@@ -96,14 +96,6 @@ def test_a_design_depends_on_names_alone() -> None:
     assert crossed_design(sessions, four_paths(sessions), changed(PAPER, seed="another")) != design
 
 
-def test_batches_have_whole_problems_of_one_coverage_and_a_short_last_one() -> None:
-    group = checked(schedule(500), changed(PAPER, batch_problems=24)).groups[0]
-    assert [len(batch.problems) for batch in group.batches_of(None)] == [24, 24, 16] * 2
-    inner = group.problem_coverage.histories[0]
-    outer = next(h for h in group.history_coverage.histories if h not in group.problem_coverage.histories)
-    assert [len(group.batches_of(history)) for history in (inner, outer)] == [6, 3]
-
-
 def test_paths_that_are_missing_are_no_histories() -> None:
     sessions = schedule(500)
     samples = {session: [0, 1, 3] if session[-1] in "02468" else [0, 1, 2, 3] for session in sessions}
@@ -157,7 +149,6 @@ def test_the_checks_see_a_broken_design() -> None:
         Design((replace(first, history_coverage=first.problem_coverage), second)),
     ):
         assert broken_rules(broken, sessions, samples, sizes) != []
-    assert broken_rules(design, sessions, samples, changed(sizes, batch_problems=8)) != []
     assert broken_rules(design, sessions, samples, sizes) == []
 
 

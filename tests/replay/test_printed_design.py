@@ -20,7 +20,6 @@ from stair.paper.tables import replay_design
 from stair.records.rows import ReplayHistory
 from stair.records.schemas import REPLAY_HISTORIES, REPLAY_PROBLEMS
 from stair.records.tables import write_table
-from stair.stages.replay.batch_files import Shapes, planned_batches
 from stair.stages.replay.design.crossed import Design, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
 from stair.stages.replay.design.printed_numbers import length_numbers, table_numbers, text_numbers
@@ -74,9 +73,9 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 def test_the_tables_give_the_same_design(written: Written) -> None:
     design, _, paths = written
-    assert read_design(paths.replay_histories(MODEL), paths.replay_problems(MODEL), PAPER.batch_problems) == design
+    assert read_design(paths.replay_histories(MODEL), paths.replay_problems(MODEL)) == design
     with pytest.raises(ValueError, match=r"problems\.parquet"):
-        read_design(paths.replay_problems(MODEL), paths.replay_problems(MODEL), 16)
+        read_design(paths.replay_problems(MODEL), paths.replay_problems(MODEL))
 
 
 def test_the_latex_is_the_papers(written: Written) -> None:
@@ -162,17 +161,18 @@ def test_lengths_of_histories_by_depth_group_and_coverage() -> None:
     assert len(names) == 10 and names.keys() <= ours(lengths).keys()
 
 
-def test_the_papers_replay_takes_24_5_gb_in_batches_of_16(written: Written) -> None:
-    shapes = Shapes.of_model(describe(CONFIGS[MODEL]), PAPER)
+def test_the_papers_replay_takes_24_5_gb_in_258_files(written: Written) -> None:
+    architecture = describe(CONFIGS[MODEL])
     layers, hidden, categories = 36, 2560, 4
     cells, references, full_depth_problem_coverage = 49_152 + 12_288, 256, 2 * 128 * 32
     everywhere = layers * hidden + layers * categories
     with_reads = len(PAPER.layers) * (categories * hidden + hidden)
     numbers = (cells + references) * everywhere + references * hidden
     numbers += (full_depth_problem_coverage + references) * with_reads
-    batches = [batch for of_history in written.design.batches() for batch in of_history]
-    assert shapes.nbytes(batches) == 4 * numbers == 24_511_922_176
-    assert shapes.nbytes(planned_batches(PAPER)) == 4 * numbers, "the configuration's sizes give those of any design"
-    assert {len(batch.problems) for batch in batches} == {16}
-    assert sum(batch.history is None for batch in batches) * 16 == references
-    assert sum(batch.history is not None for batch in batches) * 16 * 3 == cells
+    attending = len(architecture.full_attention_layers)
+    nbytes = PAPER.states_bytes(architecture.layers, attending, architecture.hidden_size)
+    assert nbytes == 4 * numbers == 24_511_922_176
+    assert (PAPER.replays, PAPER.references, PAPER.batch_problems) == (cells, references, 16)
+    work = list(written.design.work())
+    assert len(work) == 258
+    assert sum(len(each.problems) for each in work if each.history is not None) * 3 == cells

@@ -6,13 +6,12 @@ import json
 import os
 import random
 import shutil
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ import torch
 from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
 from stair.core import user_message
@@ -28,9 +26,10 @@ from stair.records import tensor_files
 from stair.records.files import remove_unfinished
 from stair.records.keys import ids_digest
 from stair.records.progress import Progress
-from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_CELLS, REPLAY_HISTORIES, RESPONSES
+from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_HISTORIES, RESPONSES
 from stair.records.tables import read_table, write_table
 from stair.sessions.renderer import Exchange, Renderer
+from stair.stages.replay.design.crossed import Work
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measure import replayed
 from stair.stages.replay.measurement.categories import label
@@ -83,11 +82,11 @@ def forget_states(paths: RunPaths) -> None:
     """Removes all measurements and what says that there were any; the design stays."""
     shutil.rmtree(paths.replay_states(MODEL))
     shutil.rmtree(paths.work("replay", MODEL))
-    paths.replay_cells(MODEL).unlink()
+    paths.replay_checksums(MODEL).unlink()
 
 
 def written_at(paths: RunPaths) -> dict[Path, int]:
-    """When each batch was written."""
+    """When each history was written."""
     return {path: path.stat().st_mtime_ns for path in paths.replay_states(MODEL).rglob("*.safetensors")}
 
 
@@ -142,48 +141,44 @@ def user_of(study: ReplayStudy, problem: str) -> str:
 # ---------------------------------------------------------------- numbers
 
 
-def test_the_index_has_each_replay_once_and_the_files_have_their_tensors(finished: RunPaths) -> None:
+def test_the_files_have_each_replay_once_with_its_tensors(finished: RunPaths) -> None:
     study = study_of(finished)
-    rows = list(read_table(finished.replay_cells(MODEL), REPLAY_CELLS))
-    expected: Counter[tuple[str | None, int, str]] = Counter()
-    deepest = set()
-    for group in study.design.groups:
-        for problem in group.problem_coverage.problems:
-            expected[None, 0, problem] = 1
-        for coverage in (group.history_coverage, group.problem_coverage):
-            for history, depth, problem in product(coverage.histories, (1, 2, 3), coverage.problems):
-                expected[history.name, depth, problem] = 1
-        deepest |= {(h.name, p) for h, p in product(group.problem_coverage.histories, group.problem_coverage.problems)}
-    assert Counter((row["history"], row["depth"], row["problem_id"]) for row in rows) == expected
-    assert len(rows) == 72 + 8
     full = len(study.backbone.architecture.full_attention_layers)
-    for row in rows:
-        tensors = load_file(finished.replay_states(MODEL) / row["file"])
-        own = {name.partition("/")[2]: part for name, part in tensors.items() if name.startswith(f"{row['depth']}/")}
-        names = {"block_outputs", "masses"} | ({"embedding"} if row["depth"] == 0 else set())
-        if row["depth"] == 0 or (row["depth"] == 3 and (row["history"], row["problem_id"]) in deepest):
-            names |= {"reads", "next_mlp"}
-        assert own.keys() == names
-        batch = own["masses"].shape[1]
-        shapes = {"block_outputs": (4, batch, 32), "masses": (full, batch, 4), "embedding": (batch, 32)}
-        shapes |= {"reads": (1, batch, 4, 32), "next_mlp": (1, batch, 32)}
-        assert {name: (part.shape, part.dtype) for name, part in own.items()} == {
-            name: (shapes[name], np.float32) for name in names
-        }
-        assert np.abs(own["masses"].sum(-1) - 1).max() < 1e-5
-        if row["depth"] == 0:  # no system prompt here: the current turn is all
-            assert np.abs(own["masses"][..., 3] - 1).max() < 1e-5
+    names = {
+        path.relative_to(finished.replay_states(MODEL)).with_suffix("").as_posix() for path in written_at(finished)
+    }
+    assert names == {work.name for work in study.design.work()}
+    replays = 0
+    for work in study.design.work():
+        tensors = load_file(study.files.path(work.name))
+        group, count, expected = study.design.groups[work.group - 1], len(work.problems), {}
+        inner = work.history is None or work.history in group.problem_coverage.histories
+        assert work.problems == (group.problem_coverage if inner else group.history_coverage).problems
+        for depth in (0,) if work.history is None else (1, 2, 3):
+            expected |= {f"{depth}/block_outputs": (4, count, 32), f"{depth}/masses": (full, count, 4)}
+            if depth == 0:
+                expected["0/embedding"] = (count, 32)
+            if inner and depth in (0, 3):
+                expected |= {f"{depth}/reads": (1, count, 4, 32), f"{depth}/next_mlp": (1, count, 32)}
+            masses = tensors[f"{depth}/masses"]
+            assert np.abs(masses.sum(-1) - 1).max() < 1e-5
+            if depth == 0:  # no system prompt here: the current turn is all
+                assert np.abs(masses[..., 3] - 1).max() < 1e-5
+            else:
+                replays += count
+        assert {name: part.shape for name, part in tensors.items()} == expected
+        assert {part.dtype for part in tensors.values()} == {np.dtype(np.float32)}
+    assert replays == 72
 
 
 def test_the_size_that_is_printed_beforehand_is_that_of_the_tensors(
     copied: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study = study_of(copied)
-    batches = [batch for of_history in study.design.batches() for batch in of_history]
     stored = sum(
         part.nbytes for path in copied.replay_states(MODEL).rglob("*.safetensors") for part in load_file(path).values()
     )
-    assert study.shapes.nbytes(batches) == stored
+    assert study.nbytes == stored
     capsys.readouterr()
     replay(copied, "--design")
     printed = capsys.readouterr().out
@@ -192,48 +187,50 @@ def test_the_size_that_is_printed_beforehand_is_that_of_the_tensors(
 
 def test_random_cells_equal_a_stock_eager_model_over_the_whole_prompt(finished: RunPaths) -> None:
     study = study_of(finished)
-    config = load_run(finished.folder)
     eager = AutoModelForCausalLM.from_pretrained(
         study.backbone.folder, dtype=torch.float32, attn_implementation="eager"
     ).eval()
-    rows = list(read_table(finished.replay_cells(MODEL), REPLAY_CELLS))
-    chosen = random.Random(0).sample([row for row in rows if row["depth"]], 6)
-    chosen += random.Random(0).sample([row for row in rows if row["depth"] == 3 and row["problem_coverage"]], 4)
-    chosen += [row for row in rows if row["depth"] == 0][:2]
-    for row in chosen:
-        turns = saved_turns(study, config, row)
-        prompt = label(study.backbone.renderer, turns, user_of(study, row["problem_id"]))
-        assert prompt.prefix == row["prefix_tokens"]
+    every = [
+        (work, depth, place)
+        for work in study.design.work()
+        for depth, place in product(work.depths(3), range(len(work.problems)))
+    ]
+    chosen = random.Random(0).sample([cell for cell in every if cell[1]], 6)
+    chosen += random.Random(0).sample([cell for cell in every if cell[1] == 3 and cell[0].in_problem_coverage], 4)
+    chosen += [cell for cell in every if cell[1] == 0][:2]
+    for work, depth, place in chosen:
+        turns = saved_turns(study, work, depth)
+        prompt = label(study.backbone.renderer, turns, user_of(study, work.problems[place]))
         expected = measure_whole(eager, prompt, (MEASURED,))
-        tensors = load_file(finished.replay_states(MODEL) / row["file"])
+        tensors = load_file(study.files.path(work.name))
         compared = set()
         for name in (field.name for field in fields(Measured)):
-            stored = tensors.get(f"{row['depth']}/{name}")
+            stored = tensors.get(f"{depth}/{name}")
             if stored is None:
                 continue
             other = getattr(expected, name)[0].numpy()
-            own = stored[row["row"]] if name == "embedding" else stored[:, row["row"]]
+            own = stored[place] if name == "embedding" else stored[:, place]
             assert own.shape == other.shape, name
             # Categories without a token have a read of zero, and relative distances are of each layer's whole.
             difference = np.abs(own - other).max() if name == "masses" else distance(own, other)
-            assert difference < 1e-5, (name, row)
+            assert difference < 1e-5, (name, work.name, depth)
             compared.add(name)
         assert {"block_outputs", "masses"} <= compared
-        if row["depth"] == 0 or (row["depth"] == 3 and row["problem_coverage"]):
+        if work.has_reads(depth, 3):
             assert {"reads", "next_mlp"} <= compared
 
 
-def saved_turns(study: ReplayStudy, config: Config, row: dict[str, Any]) -> list[Exchange]:
+def saved_turns(study: ReplayStudy, work: Work, depth: int) -> list[Exchange]:
     """The turns of a cell's history, from the rows of the evaluation."""
     renderer: Renderer = study.backbone.renderer
     saved = {
         saved["turn"]: saved
         for saved in read_table(study.paths.responses(*PLACE), RESPONSES)
-        if f"{saved['session_id']}-{saved['sample']}" == row["history"]
+        if work.history is not None and f"{saved['session_id']}-{saved['sample']}" == work.history.name
     }
     return [
         Exchange(user_of(study, saved[turn]["problem_id"]), renderer.visible_answer(saved[turn]["response_ids"]))
-        for turn in range(1, row["depth"] + 1)
+        for turn in range(1, depth + 1)
     ]
 
 
@@ -243,70 +240,55 @@ def distance(one: np.ndarray, other: np.ndarray) -> float:
     return float((np.linalg.norm(flat[0] - flat[1], axis=1) / np.linalg.norm(flat[1], axis=1)).max())
 
 
-def cells(paths: RunPaths) -> dict[tuple[Any, ...], np.ndarray]:
-    """Each cell's tensors, by its place in the design and the tensor's name."""
-    found = {}
-    for row in read_table(paths.replay_cells(MODEL), REPLAY_CELLS):
-        for name, part in load_file(paths.replay_states(MODEL) / row["file"]).items():
-            depth, _, kind = name.partition("/")
-            if int(depth) == row["depth"]:
-                own = part[row["row"]] if kind == "embedding" else part[:, row["row"]]
-                found[row["group"], row["history"], row["problem_id"], name] = own
-    return found
-
-
 def test_states_do_not_depend_on_the_batches(finished: RunPaths, copied: RunPaths) -> None:
     reconfigure(copied, batch_problems=3)
     replay(copied, "--design")
     replay(copied, "--shard", "0", "--of", "1")
     replay(copied, "--seal")
-    one, other = cells(finished), cells(copied)
-    assert one.keys() == other.keys()
-    for key, own in one.items():
-        assert np.linalg.norm(own - other[key]) / np.linalg.norm(other[key]) < 1e-5, key
+    for work in study_of(finished).design.work():
+        one, other = (load_file(study_of(paths).files.path(work.name)) for paths in (finished, copied))
+        assert one.keys() == other.keys()
+        for name, own in one.items():
+            assert np.linalg.norm(own - other[name]) / np.linalg.norm(other[name]) < 1e-5, (work.name, name)
 
 
 def test_a_reader_gives_a_coverages_cells_in_the_order_of_the_design(finished: RunPaths) -> None:
-    states, of_cell = ReplayStates(finished.replay_cells(MODEL), finished.replay_states(MODEL)), cells(finished)
-    for group in study_of(finished).design.groups:
-        for name, coverage in (
-            ("history_coverage", group.history_coverage),
-            ("problem_coverage", group.problem_coverage),
-        ):
-            problems, histories = states.problems(group.number, name), states.histories(group.number, name)
-            assert problems == coverage.problems and histories == tuple(each.name for each in coverage.histories)
-            outputs = states.cells(group.number, name, 2, "block_outputs", 1)
-            references = states.references(group.number, name, "embedding", None)
-            for x, problem in enumerate(problems):
-                assert np.array_equal(references[x], of_cell[group.number, None, problem, "0/embedding"])
-                for h, history in enumerate(histories):
-                    expected = of_cell[group.number, history, problem, "2/block_outputs"][1]
-                    assert np.array_equal(outputs[x, h], expected)
+    states, study = ReplayStates(finished.replay_checksums(MODEL)), study_of(finished)
+    for group in study.design.groups:
+        alone = load_file(study.files.path(f"group-{group.number}/empty"))
+        for coverage in (group.history_coverage, group.problem_coverage):
+            count = len(coverage.problems)
+            outputs = states.cells(group.number, coverage, 2, "block_outputs", 1)
+            references = states.references(group.number, coverage, "embedding", None)
+            assert np.array_equal(references, alone["0/embedding"][:count])
+            for place, history in enumerate(coverage.histories):
+                file = load_file(study.files.path(f"group-{group.number}/{history.name}"))
+                assert np.array_equal(outputs[:, place], file["2/block_outputs"][1, :count])
 
 
 # ---------------------------------------------------------------- interruption and damage
 
 
 def safetensor_points(points: list[str]) -> list[int]:
-    """The write points that put a batch's file into its place."""
+    """The write points that put a history's file into its place."""
     return [number for number, point in enumerate(points) if "replace" in point and ".safetensors" in point]
 
 
 def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_twice(
     finished: RunPaths, copied: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before the first batch's file is there, and after the fifth's."""
+    """Killed before the first history's file is there, and after the fifth's."""
     kept = 5 if load_run(finished.folder).models[MODEL].thinking else 0
     monkeypatch.setattr(Progress, "FILE_SECONDS", 0.0)  # or a fast machine is killed before its second report
     forget_states(copied)
     shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
     shard = ("--shard", "0", "--of", "1")
     replaces = safetensor_points(forked(lambda folder: replay(RunPaths(folder), *shard), whole).points)
-    assert len(replaces) == 16
+    assert len(replaces) == 10
     outcome = forked(lambda folder: replay(RunPaths(folder), *shard), copied.folder, Kill(replaces[kept]))
     assert outcome.killed
     before = written_at(copied)
-    assert len(before) == kept  # the open batch is lost, and no other
+    assert len(before) == kept  # the open history is lost, and no other
     assert json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())["done"] == kept
     (unfinished,) = copied.replay_states(MODEL).rglob(".*.partial")
     remove_unfinished(copied.folder)  # as a driver does at its start
@@ -314,7 +296,7 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
         replay(copied, "--shard", str(number), "--of", "3")
     assert not unfinished.exists()
     after = written_at(copied)
-    assert len(after) == 16
+    assert len(after) == 10
     assert {path: after[path] for path in before} == before
     replay(copied, "--seal")
     assert contents(copied) == contents(finished)
@@ -325,18 +307,18 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     finished: RunPaths, copied: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = written_at(copied)
-    damaged, lost = sorted(before)[3], sorted(before)[8]
+    damaged, lost = sorted(before)[2], sorted(before)[6]
     content = bytearray(damaged.read_bytes())
     content[-2] ^= 1
     damaged.write_bytes(content)
     lost.unlink()
-    with pytest.raises(ValueError, match="2 batches are missing, group-1/") as caught:
+    with pytest.raises(ValueError, match="2 histories are missing, group-1/") as caught:
         replay(copied, "--seal")
     assert "\n" not in str(caught.value)
     assert f"the tensors of {damaged} are not those that were written; it was renamed to" in capsys.readouterr().out
     assert damaged.with_name(f"{damaged.name}.damaged").is_file()
-    # The index and the markers are gone, so the workflow runs these jobs again.
-    assert not copied.replay_cells(MODEL).exists()
+    # The checksums and the markers are gone, so the workflow runs these jobs again.
+    assert not copied.replay_checksums(MODEL).exists()
     assert not copied.shard("0", "2", "replay", MODEL).exists()
     replay(copied, "--shard", "0", "--of", "1")
     after = written_at(copied)
@@ -347,8 +329,9 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
 
 @one_model
 def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> None:
-    cells = copied.replay_cells(MODEL)
-    path = next(path for path in written_at(copied) if "group-2/s-" in str(path) and path.stem == "0")
+    checksums = copied.replay_checksums(MODEL)
+    group = study_of(copied).design.groups[1]
+    path = study_of(copied).files.path(f"group-2/{group.history_coverage.histories[0].name}")
     whole = path.read_bytes()
     flipped = whole[:-20] + bytes([whole[-20] ^ 1]) + whole[-19:]
     for content in (whole[:-20], flipped, None):
@@ -356,39 +339,41 @@ def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> 
         if content is not None:
             path.write_bytes(content)
         fault = r"cannot be read \(No such" if content is None else "does not match its sealed checksum; "
-        with pytest.raises(ValueError, match=rf"{path} {fault}.*delete {cells}; "):
-            ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
+        with pytest.raises(ValueError, match=rf"{path} {fault}.*delete {checksums}; "):
+            ReplayStates(checksums).cells(2, group.history_coverage, 1, "masses", 0)
 
 
 @one_model
-def test_a_reader_reads_no_whole_file_that_is_older_than_the_index(
+def test_a_reader_reads_no_whole_file_that_is_older_than_the_checksums(
     copied: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The seal has compared all of them; the files of a model have gigabytes."""
     monkeypatch.setattr("stair.stages.replay.states.file_digest", lambda path: pytest.fail(f"{path} was read"))
-    cells = copied.replay_cells(MODEL)
+    checksums = copied.replay_checksums(MODEL)
+
+    coverage = study_of(copied).design.groups[1].history_coverage
 
     def read() -> np.ndarray:
-        return ReplayStates(cells, copied.replay_states(MODEL)).cells(2, "history_coverage", 1, "masses", 0)
+        return ReplayStates(checksums).cells(2, coverage, 1, "masses", 0)
 
     assert np.abs(read().sum(-1) - 1).max() < 1e-5
     for path in written_at(copied):  # as a disk loses the end of a file, which keeps its time
         before = path.stat()
         os.truncate(path, before.st_size // 2)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with pytest.raises(ValueError, match=rf"\.safetensors is damaged \(.*delete {cells}; "):
+    with pytest.raises(ValueError, match=rf"\.safetensors is damaged \(.*delete {checksums}; "):
         read()
 
 
 @one_model
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
     study = study_of(finished)
-    references = next(study.design.batches())
+    references = next(study.design.work())
     model = study.backbone.network("cpu")
     weight = model.base_model.layers[2].mlp.down_proj.weight
     weight.data[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="group-1/empty/0: 0/block_outputs contains a number that is not finite"):
-        next(replayed(study, model, study.work(references)[0], references))
+    with pytest.raises(ValueError, match="group-1/empty: 0/block_outputs contains a number that is not finite"):
+        replayed(study, model, references, study.sources(references))
 
 
 # ---------------------------------------------------------------- refusals

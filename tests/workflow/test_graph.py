@@ -109,7 +109,7 @@ DELETED: list[tuple[str, set[str]]] = [
     ),
     # The studies.
     ("replay/M/problems.parquet", REPLAY),
-    ("replay/M/cells.parquet", MEASURED_REPLAY),
+    ("replay/M/states.sha256", MEASURED_REPLAY),
     (
         "replay/M/attention.parquet",
         {"replay_statistics attention", *names("figure", "historical_computation", "attention"), *TEXT},

@@ -26,7 +26,7 @@ NATIVE, STAIR = f"responses/{PLACE}/native.parquet", f"responses/{PLACE}/stair.p
 SCORED, ROLLOUTS = f"evaluation/{PLACE}/native.parquet", f"rollouts/{MODEL}.parquet"
 SESSIONS, POOL = f"sessions/training/{MODEL}.parquet", f"data/training/{MODEL}.parquet"
 CONTROLLER = f"controllers/{MODEL}/stair"
-MANIFEST, CELLS = f"{ROLLOUTS}.manifest.json", f"replay/{MODEL}/cells.parquet"
+MANIFEST, CHECKSUMS = f"{ROLLOUTS}.manifest.json", f"replay/{MODEL}/states.sha256"
 
 
 def found_in(results: Path) -> list[Fault]:
@@ -97,7 +97,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str, str, str]] = [
     (MANIFEST, text("{"), MANIFEST, "damaged", "cannot be read"),
     (MANIFEST, text("[]"), MANIFEST, "damaged", "cannot be read"),
     (MANIFEST, flip, MANIFEST, "damaged", "cannot be read"),
-    (f"replay/{MODEL}/states/group-1/empty/0.safetensors", flip, CELLS, "stale", "0.safetensors has changed"),
+    (f"replay/{MODEL}/states/group-1/empty.safetensors", flip, CHECKSUMS, "stale", "empty.safetensors has changed"),
     (SESSIONS, truncate, SESSIONS, "damaged", "checksum"),
     (POOL, truncate, POOL, "damaged", "checksum"),
     ("raw/math500.jsonl", text("{}\n"), "raw/math500.jsonl", "damaged", "checksum"),

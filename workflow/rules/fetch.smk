@@ -1,6 +1,6 @@
 # Weights and data sets from the hub, on the machine that drives the workflow. No other rule uses the network.
 from stair.config.paths import input_name
-from stair.models.hub.sources import hub_sources
+from stair.models.hub import hub_sources
 
 HUB = list(
     dict.fromkeys(str(input_name(source.mark)) for source in hub_sources(cfg, paths))

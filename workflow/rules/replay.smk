@@ -1,4 +1,4 @@
-# Crossed-history replay: a design, shards that measure its batches, the seal, which writes the index of all cells, and the
+# Crossed-history replay: a design, shards that measure its batches, the seal, which writes their checksums, and the
 # analysis of the measurements on a CPU.
 rule replay:
     input:
@@ -54,7 +54,7 @@ if cfg.replay is not None:
             preflight=paths.preflight("{model}"),
             shards=inputs.replay_shards,
         output:
-            paths.replay_cells("{model}"),
+            paths.replay_checksums("{model}"),
         log:
             paths.log("replay", "{model}-seal"),
         params:
@@ -64,7 +64,8 @@ if cfg.replay is not None:
 
     rule replay_statistics:
         input:
-            cells=paths.replay_cells("{model}"),
+            checksums=paths.replay_checksums("{model}"),
+            problems=paths.replay_problems("{model}"),
             histories=paths.replay_histories("{model}"),
         output:
             paths.replay_statistics("{model}", "{part}"),

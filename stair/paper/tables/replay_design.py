@@ -29,7 +29,7 @@ def build(source: Source) -> Table:
     values: list[Value] = []
     blocks = []
     for model in replay.models:
-        values += table_numbers(_design(source.config, source.paths, model), model, replay.benchmark)
+        values += table_numbers(_design(source.paths, model), model, replay.benchmark)
         place = {"model": model, "benchmark": replay.benchmark}
         lines = [Line(names, {**place, "condition": names[0], "group": f"group {names[1]}"}) for names in places]
         blocks.append((comparison_title(labels, model, replay.benchmark) if len(replay.models) > 1 else "", lines))
@@ -48,10 +48,9 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
     for model in config.replay.models:
         place = (model, config.replay.benchmark)
         histories = list(rows_as(paths.replay_histories(model), REPLAY_HISTORIES, ReplayHistory))
-        for value in (*length_numbers(histories, *place), *text_numbers(_design(config, paths, model), *place)):
+        for value in (*length_numbers(histories, *place), *text_numbers(_design(paths, model), *place)):
             yield replace(value, artifact=paper_labels.REPLAY_TEXT)
 
 
-def _design(config: Config, paths: RunPaths, model: str) -> Design:
-    assert config.replay is not None
-    return read_design(paths.replay_histories(model), paths.replay_problems(model), config.replay.batch_problems)
+def _design(paths: RunPaths, model: str) -> Design:
+    return read_design(paths.replay_histories(model), paths.replay_problems(model))

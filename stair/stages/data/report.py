@@ -11,7 +11,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.models.hub.sources import hub_sources, marked_commit
+from stair.models.hub import hub_sources
 from stair.records.files import write_json, write_text
 from stair.records.manifest import manifest_path, recorded_fact
 from stair.records.rows import BenchmarkProblem, SourceRecord
@@ -89,7 +89,7 @@ def _sources(config: Config, paths: RunPaths) -> list[dict[str, Any]]:
             name=name,
             source=item.repository or item.path or f"generated, {item.tiny} problems",
             file=item.file if item.repository else None,
-            commit=marked_commit(hub[name]) if name in hub else None,
+            commit=hub[name].commit() if name in hub else None,
         )
         for name, item in sets
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.models.hub.sources import check_contents
+from stair.models.hub import check_fetched
 from stair.records.files import write_json
 from stair.records.progress import Progress
 from stair.records.rows import BenchmarkProblem
@@ -22,7 +22,7 @@ from stair.stages.data.training_pool import clean_pool, wanted_columns
 def benchmark(config: Config, paths: RunPaths, benchmark: str) -> dict[str, Any]:
     """Writes a benchmark's table; returns facts for the manifest."""
     settings = config.benchmarks[benchmark]
-    check_contents(config, paths, f"benchmarks.{benchmark}")
+    check_fetched(config, paths, f"benchmarks.{benchmark}")
     source = paths.dataset_file(config, benchmark)
     output = paths.benchmark(benchmark)
     problems = read_benchmark(source, benchmark, settings)
@@ -39,7 +39,7 @@ def training_pool(config: Config, paths: RunPaths, model: str) -> dict[str, Any]
         name: {question(row): row.source_id for row in rows_as(paths.benchmark(name), BENCHMARK, BenchmarkProblem)}
         for name in settings.excluded_for(model)
     }
-    check_contents(config, paths, "training_pool")
+    check_fetched(config, paths, "training_pool")
     source = paths.dataset_file(config, "training_pool")
     check_columns(source, wanted_columns(settings))
     progress = Progress(paths.progress, f"data/{model}", count_rows(source), "rows")

@@ -7,7 +7,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.models.hub.sources import check_contents
+from stair.models.hub import check_fetched
 from stair.records.files import matching, write_json
 from stair.sessions.backbone import Backbone
 from stair.sessions.prompt_check import AGAIN, HISTORIES
@@ -21,7 +21,7 @@ def run(config: Config, paths: RunPaths, model: str) -> None:
     Raises:
         ValueError: a weight is missing, or as `Backbone.open`.
     """
-    check_contents(config, paths, f"models.{model}")
+    check_fetched(config, paths, f"models.{model}")
     backbone = Backbone.open(config, paths, model)
     try:
         weights = check_weights(backbone.folder)

@@ -1,10 +1,9 @@
-"""The parts of one model's replay: backbone, prompts, design, shapes and files."""
+"""The parts of one model's replay: backbone, prompts, design and files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
@@ -13,8 +12,7 @@ from stair.models.architecture import Architecture
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.records.tensor_files import TensorFiles
 from stair.sessions.backbone import Backbone
-from stair.stages.replay.batch_files import Shapes
-from stair.stages.replay.design.crossed import Batch, Design
+from stair.stages.replay.design.crossed import Design, Work
 from stair.stages.replay.design.design_tables import read_design
 from stair.stages.replay.measurement.categories import SourceTokens
 from stair.stages.replay.prompts import Prompts
@@ -34,52 +32,56 @@ class ReplayStudy:
         self.backbone = Backbone.open(config, paths, model)
         self.prompts = Prompts(config, paths, model, self.backbone.renderer)
         check_layers(self.backbone.architecture, self.settings)
-        self.shapes = Shapes.of_model(self.backbone.architecture, self.settings)
         self.work_folder = paths.work("replay", model)
         # A file has the same name in every run, because the design is a function of names.
         others = {run: other.replay_states(model) for run, other in paths.reused(config).items()}
         self.files = TensorFiles(paths.replay_states(model), others)
 
-    def require_space(self, batches: Iterable[Batch], what: str) -> None:
-        """Raises ValueError if the disk has no room for these batches. Files that exist are kept or replaced."""
-        batches = list(batches)
-        paths = [self.files.path(batch.name) for batch in batches]
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all measurements."""
+        model = self.backbone.architecture
+        return self.settings.states_bytes(model.layers, len(model.full_attention_layers), model.hidden_size)
+
+    def require_space(self, work: Sequence[Work], all_work: int, what: str) -> None:
+        """Raises ValueError if the disk has no room for some of the work. Files that exist are kept or replaced."""
+        paths = [self.files.path(each.name) for each in work]
         present = sum(path.stat().st_size for path in paths if path.is_file())
-        self.files.require_space(max(0, self.shapes.nbytes(batches) - present), what)
+        self.files.require_space(max(0, self.nbytes * len(work) // all_work - present), what)
 
     @cached_property
     def design(self) -> Design:
         """The design as it was sealed."""
-        tables = self.paths.replay_histories(self.model), self.paths.replay_problems(self.model)
-        return read_design(*tables, self.settings.batch_problems)
+        return read_design(self.paths.replay_histories(self.model), self.paths.replay_problems(self.model))
 
     @cached_property
     def columns(self) -> int:
         """Tokens of the longest current turn: the width of every batch, which so depends on the design alone."""
         return max(len(self.prompts.turn(problem).ids) for problem in self.design.references())
 
-    def work(self, batches: Sequence[Batch]) -> tuple[list[SourceTokens], dict[Batch, str]]:
-        """The sources by depth of the history that these batches share, and the key of each batch.
+    def sources(self, work: Work) -> list[SourceTokens]:
+        """The prefixes of a history by depth.
 
-        Raises ValueError if a saved turn is absent, or a later turn's saved prompt does not begin with these sources.
+        Raises ValueError if a saved turn is absent, or a later turn's saved prompt does not begin with these prefixes.
         """
-        history = batches[0].history
-        sources = [self.prompts.empty] if history is None else self.prompts.sources(history)
-        # A key has what decides the measurements; never a device, a shard or a run's name.
-        common = {
-            "measurement": "replay",
-            "protocol_version": PROTOCOL_VERSION,
-            "model": self.backbone.revision,
-            "engine": self.backbone.engine.as_key(),
-            "layers": self.settings.layers,
-            "shape": [self.settings.batch_problems, self.columns],
-            "sources": [[ids_digest(source.ids), *_ends(source)] for source in sources],
-        }
-        return sources, {batch: digest_of(common | self._of(batch)) for batch in batches}
+        return [self.prompts.empty] if work.history is None else self.prompts.sources(work.history)
 
-    def _of(self, batch: Batch) -> dict[str, Any]:
-        turns = [self.prompts.turn(problem) for problem in batch.problems]
-        return {"turns": [[ids_digest(turn.ids), *turn.body] for turn in turns], "reads": batch.in_problem_coverage}
+    def key(self, work: Work, sources: Sequence[SourceTokens]) -> str:
+        """The digest of what decides the measurements; never a device, a shard or a run's name."""
+        turns = [self.prompts.turn(problem) for problem in work.problems]
+        return digest_of(
+            {
+                "measurement": "replay",
+                "protocol_version": PROTOCOL_VERSION,
+                "model": self.backbone.revision,
+                "engine": self.backbone.engine.as_key(),
+                "layers": self.settings.layers,
+                "shape": [self.settings.batch_problems, self.columns],
+                "sources": [[ids_digest(source.ids), *_ends(source)] for source in sources],
+                "turns": [[ids_digest(turn.ids), *turn.body] for turn in turns],
+                "reads": work.in_problem_coverage,
+            }
+        )
 
 
 def check_layers(architecture: Architecture, replay: Replay) -> None:

@@ -13,20 +13,18 @@ from stair.config.replay import ReplayAnalysis
 from stair.records.rows import ReplayHistory
 from stair.stages.replay.analysis.block_intervals import BlockResamples
 from stair.stages.replay.analysis.decomposition import displacement
-from stair.stages.replay.states import CoverageName, ReplayStates
+from stair.stages.replay.design.crossed import Group
+from stair.stages.replay.states import ReplayStates
 
 Floats = npt.NDArray[np.float64]
 Measured = npt.NDArray[np.floating]
-
-COVERAGE: CoverageName = "problem_coverage"
 
 
 @dataclass(frozen=True)
 class Crossing:
     """Arrays have the current problems first, then the histories, in the order of `problems` and `histories`."""
 
-    number: int
-    """1 or 2."""
+    group: Group
     states: ReplayStates
     lengths: tuple[int, ...]
     """[histories] tokens of the whole prefix, template included."""
@@ -34,26 +32,23 @@ class Crossing:
     """[histories] source blocks."""
 
     @classmethod
-    def of(cls, number: int, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
+    def of(cls, group: Group, states: ReplayStates, histories: Iterable[ReplayHistory]) -> Crossing:
         """One group's crossing, of the design's histories."""
-        rows = {row.history: row for row in histories if row.group == number}
-        chosen = [rows[name] for name in states.histories(number, COVERAGE)]
-        lengths = tuple(row.prefix_tokens[states.depth - 1] for row in chosen)
-        blocks = tuple(row.problem_coverage_block for row in chosen if row.problem_coverage_block is not None)
-        assert len(blocks) == len(chosen), "the design gives every history of the problem coverage a block"
-        return cls(number, states, lengths, blocks)
+        rows = [row for row in histories if row.group == group.number and row.problem_coverage_block is not None]
+        blocks = tuple(row.problem_coverage_block for row in rows if row.problem_coverage_block is not None)
+        return cls(group, states, tuple(row.prefix_tokens[-1] for row in rows), blocks)
 
     @property
     def label(self) -> str:
-        return f"group {self.number}"
+        return f"group {self.group.number}"
 
     @cached_property
     def problems(self) -> tuple[str, ...]:
-        return self.states.problems(self.number, COVERAGE)
+        return self.group.problem_coverage.problems
 
     @cached_property
     def histories(self) -> tuple[str, ...]:
-        return self.states.histories(self.number, COVERAGE)
+        return tuple(history.name for history in self.group.problem_coverage.histories)
 
     def resamples(self, settings: ReplayAnalysis) -> BlockResamples:
         return BlockResamples(self.blocks, settings.resamples, (settings.seed, self.label))
@@ -83,7 +78,9 @@ class Crossing:
         return displacement(self._cells("next_mlp", place), self._references("next_mlp", place))
 
     def _cells(self, tensor: str, layer: int) -> Measured:
-        return self.states.cells(self.number, COVERAGE, self.states.depth, tensor, layer)
+        coverage = self.group.problem_coverage
+        depth = len(coverage.histories[0].sources)
+        return self.states.cells(self.group.number, coverage, depth, tensor, layer)
 
     def _references(self, tensor: str, layer: int | None) -> Measured:
-        return self.states.references(self.number, COVERAGE, tensor, layer)
+        return self.states.references(self.group.number, self.group.problem_coverage, tensor, layer)

@@ -204,7 +204,9 @@ class LayerReads:
         added = self.reads[:, :, CATEGORIES.index(of.partition(",")[0])]
         if (across := SHUFFLED.get(of)) is not None:
             names = self.crossing.problems, self.crossing.histories
-            added = np.asarray(shuffled_reads(added, across, *names, self.settings.seed, "reads", self.crossing.number))
+            added = np.asarray(
+                shuffled_reads(added, across, *names, self.settings.seed, "reads", self.crossing.group.number)
+            )
         return np.concatenate([self.base, added], axis=-1)
 
     def _projection(self, hidden: int) -> Floats:

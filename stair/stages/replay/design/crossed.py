@@ -1,4 +1,4 @@
-"""The crossed design: which current problem is replayed after which history, and in which batch (appendix A.1)."""
+"""The crossed design: which current problem is replayed after which history (appendix A.1)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ _DRAWS = 2000
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Current problems that share a history, at all its depths: the unit of work, with a file of its own."""
+class Work:
+    """A history, at all its depths, with its current problems: the unit of work, with a file of its own."""
 
     group: int
     """1 or 2."""
     history: History | None
     """None is the empty history, which keeps the system prompt and the current turn's template."""
-    number: int
-    """Within the history. A group's batches of one number have equal problems, whatever the history."""
     problems: tuple[str, ...]
     in_problem_coverage: bool
     """True also for the empty history."""
@@ -32,7 +30,7 @@ class Batch:
     @property
     def name(self) -> str:
         """Names its file."""
-        return f"group-{self.group}/{'empty' if self.history is None else self.history.name}/{self.number}"
+        return f"group-{self.group}/{'empty' if self.history is None else self.history.name}"
 
     def depths(self, deepest: int) -> range:
         """The depths of its cells; 0 is the empty history."""
@@ -70,27 +68,21 @@ class Coverage:
 class Group:
     """One group's two coverages.
 
-    The history coverage has all its histories, the problem coverage all its current problems. The latter begin with the
-    former's, and batches never cross that border: so a history of either coverage has whole batches.
+    The history coverage has all its histories, the problem coverage all its current problems, which begin with the former's.
     """
 
     number: int
     """1 or 2."""
     history_coverage: Coverage
     problem_coverage: Coverage
-    batch_problems: int
 
-    def batches_of(self, history: History | None) -> tuple[Batch, ...]:
-        """A history's batches; of the empty history, those of the references, one for each current problem."""
-        every = history is None or history in self.problem_coverage.histories
-        inner = len(self.history_coverage.problems)
-        parts = self.problem_coverage.problems[:inner], self.problem_coverage.problems[inner:] if every else ()
-        pieces = [
-            part[start : start + self.batch_problems]
-            for part in parts
-            for start in range(0, len(part), self.batch_problems)
-        ]
-        return tuple(Batch(self.number, history, number, piece, every) for number, piece in enumerate(pieces))
+    def work(self) -> Iterator[Work]:
+        """The references, one for each current problem, then the histories."""
+        every = self.problem_coverage
+        yield Work(self.number, None, every.problems, True)
+        for history in self.history_coverage.histories:
+            inside = history in every.histories
+            yield Work(self.number, history, (every if inside else self.history_coverage).problems, inside)
 
 
 @dataclass(frozen=True)
@@ -99,11 +91,15 @@ class Design:
 
     groups: tuple[Group, Group]
 
-    def batches(self) -> Iterator[tuple[Batch, ...]]:
-        """All work in its order, by history: each group's references, then its histories."""
+    @property
+    def depth(self) -> int:
+        """Completed turns of the histories."""
+        return len(self.groups[0].history_coverage.histories[0].sources)
+
+    def work(self) -> Iterator[Work]:
+        """All work in its order, by group."""
         for group in self.groups:
-            for history in (None, *group.history_coverage.histories):
-                yield group.batches_of(history)
+            yield from group.work()
 
     def references(self) -> tuple[str, ...]:
         """The current problems, each of which is replayed once without history."""
@@ -177,7 +173,7 @@ def _group(
     many = spread(chain.from_iterable(paths[each] for each in chosen), wide.histories, *seed, "history coverage")
     few = spread((each for each in many if each.session in part), narrow.histories, *seed, "problem coverage")
     inner, outer = (tuple(problems[: coverage.current_problems]) for coverage in (wide, narrow))
-    group = Group(number, Coverage(inner, many), Coverage(outer, few), replay.batch_problems)
+    group = Group(number, Coverage(inner, many), Coverage(outer, few))
     for what, there, needed in (
         ("sessions with all sources in its half", len(chosen), wanted.history_coverage.sessions),
         ("histories", len(many), wide.histories),

@@ -47,7 +47,7 @@ def problem_rows(design: Design, turns: dict[str, tuple[int, int]]) -> Iterator[
             )
 
 
-def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
+def read_design(histories: Path, problems: Path) -> Design:
     """The design that `history_rows` and `problem_rows` wrote. Raises ValueError if a table is absent or has other columns."""
     history_table = list(rows_as(histories, REPLAY_HISTORIES, ReplayHistory))
     problem_table = list(rows_as(problems, REPLAY_PROBLEMS, ReplayProblem))
@@ -58,6 +58,6 @@ def read_design(histories: Path, problems: Path, batch_problems: int) -> Design:
         few = [one for one, row in zip(all_histories, rows, strict=True) if row.problem_coverage_block is not None]
         current = [row for row in problem_table if row.group == number]
         wide = Coverage(tuple(row.problem_id for row in current if row.history_coverage), tuple(all_histories))
-        return Group(number, wide, Coverage(tuple(row.problem_id for row in current), tuple(few)), batch_problems)
+        return Group(number, wide, Coverage(tuple(row.problem_id for row in current), tuple(few)))
 
     return Design((group_of(1), group_of(2)))

@@ -1,1 +1,0 @@
-"""Models and data sets from the hub: download, resume, recorded revisions."""
