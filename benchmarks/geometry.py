@@ -37,7 +37,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--layers", type=int, default=3)
     options.add_argument("--hidden", type=int, default=2560)
-    options.add_argument("--resamples", type=int, default=1000)
+    options.add_argument("--resamples", type=int, default=200)
     options.add_argument("--folder", type=Path, help="where the states are written; default: a temporary folder")
     Figures.add_argument(options)
     chosen = options.parse_args()

@@ -34,7 +34,7 @@ class ReplayAnalysis(Strict):
     exclude_fixed_points: bool = False
     whitening: Whitening = Whitening()
     read_dimension: Count = 64
-    resamples: int = Field(1000, ge=100, le=100_000)
+    resamples: int = Field(200, ge=100, le=100_000)
 
     def contradictions(self, problems: int) -> Iterator[str]:
         """Settings that a group of `problems` current problems cannot meet, as sentences without their key's place."""

@@ -57,17 +57,6 @@ def history_masses(masses: np.ndarray, layer: int, category: int) -> Vector:
     return [statistics.median(float(masses[x, h, layer, category]) for x in range(problems)) for h in range(histories)]
 
 
-def resampled(values: Sequence[float], blocks: Sequence[int], drawn: Sequence[int]) -> Vector:
-    """The values of a resample's histories: all those of a block, as often as it is drawn; blocks by ascending label."""
-    return [
-        value
-        for block, times in zip(sorted(set(blocks)), drawn, strict=True)
-        for _ in range(times)
-        for value, own in zip(values, blocks, strict=True)
-        if own == block
-    ]
-
-
 def quantile(values: Sequence[float], share: float) -> float:
     """Linear between the two values beside the place `share` of the way from the least to the greatest."""
     ordered, place = sorted(values), share * (len(values) - 1)

@@ -16,9 +16,8 @@ from stair.models.published import CONFIGS
 from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
 from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
 from stair.stages.replay.analysis.crossing import Crossing
-from stair.stages.replay.analysis.decomposition import VIEWS, decompose
-from stair.stages.replay.analysis.geometry import WHITENED, Geometry
-from stair.stages.replay.analysis.neighborhoods import history_pairs
+from stair.stages.replay.analysis.decomposition import VIEWS
+from stair.stages.replay.analysis.geometry import WHITENED, Geometry, Name
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
 from stair.stages.replay.analysis.read_prediction import READS, RESAMPLED, SHUFFLED
 from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
@@ -92,8 +91,7 @@ def check_masses(found: list[Statistic], group: Stored, crossing: Crossing) -> N
             if category != "assistant" or layer == 2:
                 assert one.ends is None
                 continue
-            draws = crossing.resamples(KEYS).draws.tolist()
-            medians = [median(naive.resampled(by_history, group.blocks, drawn)) for drawn in draws]
+            medians = [median(by_history[h] for h in chosen) for chosen in crossing.resamples(KEYS)]
             low, high = naive.percentage_interval(median(by_history), medians, len(set(group.blocks)))
             assert one.ends is not None
             assert (one.ends.low, one.ends.high) == (pytest.approx(low, rel=1e-12), pytest.approx(high, rel=1e-12))
@@ -236,60 +234,38 @@ def test_increments_of_every_feature_equal_the_loops(found: list[Statistic], gro
                 assert number(found, "base R2", layer=place, group=label).value == pytest.approx(base, abs=1e-9)
 
 
-def test_resampled_overlaps_are_those_of_copied_histories(groups: list[Stored], crossings: Crossings) -> None:
-    """Decomposition, pairs and neighborhoods of a resample, from cells that are copied one by one."""
+def test_the_numbers_of_a_resample_are_those_of_copied_histories(groups: list[Stored], crossings: Crossings) -> None:
+    """Decomposition, pairs, whitening and neighborhoods of a resample, from cells that are copied one by one."""
     group, geometry = groups[0], Geometry(crossings[0], KEYS)
-    parts = decompose(crossings[0].displacements(1))
-    sizes = [2, 3]
-    found = {view: geometry.resampled_overlaps(parts, view, sizes) for view in ("raw", "interaction", WHITENED)}
+    displacements, sizes = crossings[0].displacements(1), [2, 3]
     cells, folds = cells_of(group, 1), folds_of(geometry)
-    for resample, copies in enumerate(geometry.resamples.copies[:6]):
-        listed = [h for h, times in enumerate(copies) for _ in range(times)]
-        copied = [[row[h] for h in listed] for row in cells]
-        pairs = naive.pairs(
-            [group.lengths[h] for h in listed],
-            [group.blocks[h] for h in listed],
-            [group.histories[h] for h in listed],
-            4,
-        )
-        assert all(group.blocks[listed[one]] != group.blocks[listed[other]] for one, other in pairs)
-        by_history = [(listed[one], listed[other]) for one, other in pairs]
-        assert by_history == list(
-            history_pairs(group.lengths, group.blocks, group.histories, copies=copies.tolist(), pairs=4)
-        )
+    for chosen in list(crossings[0].resamples(KEYS))[:6]:
+        found = geometry.numbers(displacements, chosen, ("raw", "interaction", WHITENED), sizes)
+        copied = [[row[h] for h in chosen] for row in cells]
+        pairs = naive.pairs(*([of[h] for h in chosen] for of in (group.lengths, group.blocks, group.histories)), 4)
+        assert all(group.blocks[chosen[one]] != group.blocks[chosen[other]] for one, other in pairs)
         e = naive.parts(copied)[3]
-        shuffles = [[geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in by_history] for seed in range(2)]
-        # Whitening is that of all cells, and linear: the resample's interaction in the whole group's coordinates.
-        every = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), parts.interaction)
+        assert found[Name("displacement norm", "", "")] == pytest.approx(naive.median_norm(copied), rel=1e-12)
+        fraction = found[Name("energy", "interaction", "%")]
+        assert fraction == pytest.approx(100 * naive.interaction_fraction(copied), rel=1e-11)
+        by_pair = [geometry.shuffles.of_pair(int(chosen[one]), int(chosen[other])) for one, other in pairs]
+        shuffles = [[orders[seed].tolist() for orders in by_pair] for seed in range(2)]
         own = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), np.array(e))
-        views = [("raw", [(copied, fold) for fold in folds]), ("interaction", [(e, fold) for fold in folds])]
-        views.append(
-            (
-                WHITENED,
-                [(naive_coordinates(every, own, fold.candidates), fold.anchors.tolist()) for fold in geometry.folds],
-            )
-        )
-        for view, of_folds in views:
-            for place, size in enumerate(sizes):
+        views = {"raw": [(copied, fold) for fold in folds], "interaction": [(e, fold) for fold in folds]}
+        views[WHITENED] = [
+            (naive.whitened(own, fold.candidates.tolist()).tolist(), fold.anchors.tolist()) for fold in geometry.folds
+        ]
+        for view, of_folds in views.items():
+            for size in sizes:
                 wanted = [naive.overlap(shown, group.names, [fold], pairs, size) for shown, fold in of_folds]
-                assert found[view][0, place, resample] == pytest.approx(100 * np.mean(wanted), abs=1e-9)
-                if view == "raw":
-                    continue
+                assert found[Name("overlap", view, "%", size)] == pytest.approx(100 * np.mean(wanted), abs=1e-9)
                 controls = [
-                    naive.overlap(shown, group.names, [fold], pairs, size, shuffle)
+                    naive.overlap(shown, group.names, [fold], pairs, size, orders)
                     for shown, fold in of_folds
-                    for shuffle in shuffles
+                    for orders in shuffles
                 ]
-                assert found[view][1, place, resample] == pytest.approx(100 * np.mean(controls), abs=1e-9)
-
-
-def naive_coordinates(every: np.ndarray, own: np.ndarray, candidates: np.ndarray) -> list[list[list[float]]]:
-    """Projected cells in the coordinates that whiten a fold's candidates under all histories (appendix A.3)."""
-    cells = every[candidates].reshape(-1, every.shape[-1])
-    covariance = np.cov(cells.T, bias=True)
-    ridge = 1e-3 * np.trace(covariance) / len(covariance)
-    values, vectors = np.linalg.eigh(covariance + ridge * np.eye(len(covariance)))
-    return (own @ (vectors / np.sqrt(values)) @ vectors.T).tolist()
+                control = found[Name("shuffled overlap", view, "%", size)]
+                assert control == pytest.approx(100 * np.mean(controls), abs=1e-9)
 
 
 def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(found: list[Statistic]) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -43,17 +42,14 @@ class BlockResamples:
         """Source blocks."""
         return len(set(self.blocks))
 
-    @cached_property
-    def draws(self) -> Ints:
-        """[resamples, blocks] how often each resample has each block, by ascending label."""
-        generator = named_generator(*self.seed, "blocks", self.count)
-        shares = np.full(self.count, 1 / self.count)
-        return np.asarray(generator.multinomial(self.count, shares, size=self.resamples), np.int64)
-
-    @cached_property
-    def copies(self) -> Ints:
-        """[resamples, histories] how often each resample has each history: as often as its block."""
-        return self.draws[:, np.unique(np.asarray(self.blocks), return_inverse=True)[1]]
+    def __iter__(self) -> Iterator[Ints]:
+        """Each resample's histories, by index: those of a block as often as it is drawn."""
+        places = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
+        drawn = named_generator(*self.seed, "blocks", self.count).multinomial(
+            self.count, np.full(self.count, 1 / self.count), size=self.resamples
+        )
+        for times in drawn:
+            yield np.repeat(np.arange(len(self.blocks)), times[places])
 
 
 def block_interval(
@@ -67,7 +63,7 @@ def block_interval(
 
     Args:
         estimate: the number over all cells.
-        resampled: gives the number in each resample that has one; not called where there are too few blocks.
+        resampled: gives the number in each resample, NaN where one has none; not called where there are too few blocks.
         blocks: source blocks; of two resampled groups the smaller number.
         limits: the number's range.
     """
@@ -77,6 +73,7 @@ def block_interval(
         counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
         return Ends(None, None, f"none: {counted}, and an interval needs {LEAST_BLOCKS}")
     numbers, tail = resampled(), (1 - LEVEL) / 2
+    numbers = numbers[np.isfinite(numbers)]
     middle, low, high = np.quantile(numbers, [0.5, tail, 1 - tail])
     spread = spread_factor(blocks, LEVEL)
     return Ends(
@@ -84,8 +81,3 @@ def block_interval(
         float(min(limits[1], estimate + spread * (high - middle))),
         f"{LEVEL:.0%}; {len(numbers)} resamples of {blocks} whole source blocks; centered percentiles",
     )
-
-
-def weighted_medians(values: Floats, copies: Ints) -> Floats:
-    """[resamples] medians of values [..., histories] over all cells of each resample, copies [resamples, histories]."""
-    return np.array([np.median(np.repeat(values, times, axis=-1)) for times in copies])

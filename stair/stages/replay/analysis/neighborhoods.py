@@ -79,12 +79,7 @@ class AnchorShuffles:
 
 
 def history_pairs(
-    lengths: Sequence[int],
-    blocks: Sequence[int],
-    names: Sequence[str],
-    *,
-    pairs: int,
-    copies: Sequence[int] | None = None,
+    lengths: Sequence[int], blocks: Sequence[int], names: Sequence[str], *, pairs: int
 ) -> tuple[tuple[int, int], ...]:
     """Histories at evenly spaced positions of the order by length, each with the closest in length from another block.
 
@@ -93,19 +88,15 @@ def history_pairs(
 
     Args:
         lengths: [histories] tokens of the whole prefix.
-        blocks: [histories] labels of the source blocks.
-        names: [histories] distinct names.
+        blocks: [histories] labels of the source blocks, of which there is more than one.
+        names: [histories] names. A resample repeats a history with its name and block.
         pairs: number of pairs, at least two.
-        copies: [histories] how often a resample contains each history; None for once. Copies keep their block. The histories
-            are of more than one block.
 
     Returns:
         Indices (first, second) of each pair.
     """
-    copies = [1] * len(lengths) if copies is None else copies
-    order = sorted((index for index, times in enumerate(copies) if times), key=lambda i: (lengths[i], names[i]))
-    members = [index for index in order for _ in range(copies[index])]
-    chosen = [members[round(position * (len(members) - 1) / (pairs - 1))] for position in range(pairs)]
+    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], names[i]))
+    chosen = [order[round(position * (len(order) - 1) / (pairs - 1))] for position in range(pairs)]
     return tuple(
         (
             first,
@@ -183,12 +174,7 @@ def nearest(points: Floats, fold: Fold, count: int) -> Ints:
     successive = np.diff(np.sort(distances, axis=1)[:, : count + 1], axis=1)
     for row in np.flatnonzero((successive <= error[:, None]).any(axis=1)):
         distances[row] = np.square(points[fold.candidates] - points[fold.anchors[row]]).sum(axis=1)
-    return first_by_distance(distances, fold, count)
-
-
-def first_by_distance(distances: Floats, fold: Fold, count: int) -> Ints:
-    """The `count` nearest of a fold's candidates: [..., anchors, candidates] to indices of problems [..., anchors, count]."""
-    return fold.candidates[np.argsort(distances, axis=-1, kind="stable")[..., :count]]
+    return fold.candidates[np.argsort(distances, axis=1, kind="stable")[:, :count]]
 
 
 def neighbor_table(coordinates: Sequence[Floats], folds: Sequence[Fold], histories: Iterable[int], count: int) -> Table:
@@ -204,11 +190,11 @@ def neighbor_table(coordinates: Sequence[Floats], folds: Sequence[Fold], histori
     return table
 
 
-def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequence[int]) -> Overlaps:
+def overlaps(table: Table, pairs: Pairs, orders: Sequence[Ints], sizes: Sequence[int]) -> Overlaps:
     """The cross-history overlap of all pairs, matched and shuffled, for neighborhoods of each of `sizes`.
 
-    `table` has the neighborhoods under every history of the pairs, of at least the largest size. Shuffles replace the second
-    history's anchors. Repeated pairs count.
+    `table` has the neighborhoods under every history of the pairs, of at least the largest size. `orders` are each pair's
+    shuffles [seeds, problems], which replace the second history's anchors. Repeated pairs count.
     """
     most = max(sizes)
     near, others = (np.stack([table[pair[side]][:, :most] for pair in pairs]) for side in (0, 1))
@@ -217,7 +203,7 @@ def overlaps(table: Table, pairs: Pairs, shuffles: AnchorShuffles, sizes: Sequen
     places = np.full((count, problems, problems), most)
     np.put_along_axis(places, others, np.broadcast_to(np.arange(most), others.shape), axis=2)
     # [pairs, 1 + seeds, problems] whose neighborhood under the second history each problem's own is compared with.
-    anchors = np.stack([[np.arange(problems), *shuffles.of_pair(*pair)] for pair in pairs])
+    anchors = np.stack([[np.arange(problems), *of_pair] for of_pair in orders])
     found = places[np.arange(count)[:, None, None, None], anchors[..., None], near[:, None]]
     shares = np.stack([(found[..., :size] < size).sum(axis=-1) / size for size in sizes])
     matched, shuffled = shares[:, :, 0], shares[:, :, 1:].transpose(2, 0, 1, 3)

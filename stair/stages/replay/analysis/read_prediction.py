@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -81,58 +81,39 @@ def shuffled_reads(
 
 
 class Moments(NamedTuple):
-    """Sums over cells that ridge regression and its scores need: of each source block, or of all together.
+    """Sums over cells that ridge regression and its scores need."""
 
-    Features and targets are relative to an offset that both groups share, for precision; scores do not depend on it.
-    """
-
-    counts: Floats
-    """[blocks] cells"""
+    counts: float
+    """Cells."""
     features: Floats
-    """[blocks, 1 + features, 1 + features] products of [1, features]"""
+    """[1 + features, 1 + features] products of [1, features]"""
     products: Floats
-    """[blocks, 1 + features, hidden] products of [1, features] and targets"""
-    squares: Floats
-    """[blocks] squared norms of targets"""
-
-    def total(self, weights: Floats | None = None) -> Moments:
-        """The sums over all blocks, without their axis; `weights` [blocks] says how often a resample has each."""
-        times = np.ones(len(self.counts)) if weights is None else weights
-        return Moments(*(np.asarray(np.tensordot(times, sums, 1)) for sums in self))
+    """[1 + features, hidden] products of [1, features] and targets"""
+    squares: float
+    """Squared norms of targets."""
 
 
-def common_offset(parts: Sequence[Floats]) -> Floats:
-    """The middle of the groups' means, from their [problems, histories, ...] features or targets."""
-    return np.asarray(np.mean([part.mean(axis=(0, 1), dtype=np.float64) for part in parts], axis=0))
-
-
-def moments(features: Floats, targets: Floats, blocks: Sequence[int]) -> Moments:
-    """The moments of one group's source blocks, by ascending label.
+def moments(features: Floats, targets: Floats) -> Moments:
+    """The moments of one group.
 
     Args:
         features: FP64 [problems, histories, features], the base features first.
         targets: FP64 [problems, histories, hidden] z(x | H) - z(x | no history) of the next block's MLP output.
-        blocks: [histories] labels of source blocks.
     """
-    sums = []
-    for label in np.unique(np.asarray(blocks, np.int64)):
-        members = np.flatnonzero(np.asarray(blocks) == label)
-        x = features[:, members].reshape(-1, features.shape[-1])
-        y = targets[:, members].reshape(-1, targets.shape[-1])
-        x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
-        sums.append((float(len(x)), x.T @ x, x.T @ y, np.vdot(y, y)))
-    return Moments(*(np.array(each) for each in zip(*sums, strict=True)))
+    x, y = features.reshape(-1, features.shape[-1]), targets.reshape(-1, targets.shape[-1])
+    x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
+    return Moments(float(len(x)), x.T @ x, x.T @ y, float(np.vdot(y, y)))
 
 
 def read_scores(fit: Moments, test: Moments, base: int) -> tuple[float, float]:
     """R^2 on the test group of the first `base` features, and of all: (TSS - SSE) / TSS. Their difference is Delta R^2.
 
-    `fit` and `test` are totals. Ridge regression with features standardized by the fit group. The penalty is the number of
+    Ridge regression with features standardized by the fit group. The penalty is the number of
     its cells; the intercept is not penalized. Features that are constant in the fit group are ignored. TSS is about the test
     group's mean. Sums run over all outputs. Raises ValueError if the targets of the test group do not vary.
     """
-    total = float(test.squares - np.vdot(test.products[0], test.products[0]) / test.counts)
-    if not total > 1e-12 * float(test.squares):
+    total = test.squares - float(np.vdot(test.products[0], test.products[0])) / test.counts
+    if not total > 1e-12 * test.squares:
         raise ValueError("the test group's targets do not vary")
     widths = base, fit.features.shape[-1] - 1
     first, second = (1 - _squared_error(fit, test, width) / total for width in widths)
@@ -224,17 +205,22 @@ def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay:
 
 
 def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
-    features = [group.features(of) for group in groups]
-    offsets = common_offset(features), common_offset([group.targets for group in groups])
-    sums = [
-        moments(x - offsets[0], group.targets - offsets[1], group.crossing.blocks)
-        for x, group in zip(features, groups, strict=True)
-    ]
+    features, targets = [group.features(of) for group in groups], [group.targets for group in groups]
+    cells = list(zip(_about_their_middle(features), _about_their_middle(targets), strict=True))
     base, layer = groups[0].base.shape[-1], groups[0].layer
+
+    @cache
+    def resampled() -> list[dict[int, float]]:
+        """Each resample's increments by the fitted group; both groups are resampled. A cell keeps its read, shuffled or not."""
+        draws = zip(*(group.crossing.resamples(group.settings) for group in groups), strict=True)
+        sums = ([moments(x[:, own], y[:, own]) for (x, y), own in zip(cells, chosen, strict=True)] for chosen in draws)
+        return [{fit: _increment(each[fit], each[1 - fit], base) for fit in (0, 1)} for each in sums]
+
+    whole = [moments(*each) for each in cells]
     for fit, test in ((0, 1), (1, 0)):
         label = f"fit {groups[fit].crossing.label}, test {groups[test].crossing.label}"
         try:
-            of_base, of_all = read_scores(sums[fit].total(), sums[test].total(), base)
+            of_base, of_all = read_scores(whole[fit], whole[test], base)
         except ValueError as error:
             gap = f"{label}, layer {layer}: {error}"
             yield Statistic(label, "incremental R2", of, None, "", layer, gap=gap)
@@ -243,19 +229,24 @@ def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
             yield Statistic(label, "base R2", "", of_base, "", layer)
         increment, ends = of_all - of_base, None
         if of in RESAMPLED:
-            resamples = [group.crossing.resamples(group.settings) for group in groups]
-            draws = resamples[fit].draws, resamples[test].draws
-            resampled = partial(_resampled, sums[fit], sums[test], *draws, base)
-            ends = block_interval(increment, resampled, min(each.count for each in resamples))
+            blocks = min(len(set(group.crossing.blocks)) for group in groups)
+            ends = block_interval(increment, partial(_of_direction, resampled, fit), blocks)
         yield Statistic(label, "incremental R2", of, increment, "", layer, ends=ends)
 
 
-def _resampled(
-    fit: Moments, test: Moments, fit_draws: npt.NDArray[np.int64], test_draws: npt.NDArray[np.int64], base: int
-) -> Floats:
-    """[resamples] increments; both groups are resampled. A cell keeps its read, shuffled or not."""
-    increments = []
-    for own, other in zip(fit_draws.astype(np.float64), test_draws.astype(np.float64), strict=True):
-        of_base, of_all = read_scores(fit.total(own), test.total(other), base)
-        increments.append(of_all - of_base)
-    return np.array(increments)
+def _about_their_middle(parts: Sequence[Floats]) -> list[Floats]:
+    """Both groups' features or targets, less the middle of their means: for precision; scores do not depend on it."""
+    middle = np.mean([part.mean(axis=(0, 1)) for part in parts], axis=0)
+    return [part - middle for part in parts]
+
+
+def _increment(fit: Moments, test: Moments, base: int) -> float:
+    try:
+        of_base, of_all = read_scores(fit, test, base)
+    except ValueError:
+        return np.nan
+    return of_all - of_base
+
+
+def _of_direction(resampled: Callable[[], list[dict[int, float]]], fit: int) -> Floats:
+    return np.array([increments[fit] for increments in resampled()])
