@@ -47,6 +47,14 @@ PARTS = (
         "--prefill tiny-qwen3.5 --prefill-sizes 200 64 20",
     ),
     Part(
+        "log-sum-exp",
+        "The read from three flash reads and their log-sum-exps beside the kernels: time and error, in BF16 and FP16.",
+        "benchmarks.log_sum_exp",
+        30,
+        cuda="--device cuda --banks 8192 --prompts 64 256",
+        cpu="--shapes qwen3-4b --banks 128 --prompts 16 --rounds 1 --least-seconds 0",
+    ),
+    Part(
         "decode",
         "Decoding one response and a batch, natively and with STAIR and capture.",
         "benchmarks.decode",
@@ -66,7 +74,7 @@ PARTS = (
         "long",
         "Sixteen rows with prompts of 16,384 tokens and 2,000 decoded tokens, natively and with STAIR and capture.",
         "benchmarks.long",
-        190,
+        180,
         cuda="--device cuda",
         cpu="--rows 2 --prompt 80 --tokens 12 --bank 30",
     ),
@@ -124,7 +132,7 @@ PARTS = (
         "What packed sessions and compiled layers could gain: a turn's passes of one, two and four rows, and of one row "
         "with compiled layers.",
         "benchmarks.passes",
-        60,
+        40,
         cuda="--device cuda",
         cpu="--tokens 24 --rows 1 2 --rounds 1 --backend eager",
     ),
