@@ -47,6 +47,23 @@ def tables(
 
 
 @commands.command()
+def chat(
+    run: RunOption = TINY,
+    model: Annotated[str | None, typer.Option(help="A model of the run (default: its first).")] = None,
+    controller: Annotated[str, typer.Option(help="A controller that the run has trained for it.")] = "stair",
+    seed: Annotated[int, typer.Option(help="The seeds of the answers follow from it.")] = 0,
+) -> None:
+    """Talk to a model with a trained controller, with the sampling of the run's evaluation.
+
+    Each line is a message. /native and /stair choose who answers next, /compare TEXT prints both answers, /bank the size of the
+    bank. Ctrl-C stops an answer, Ctrl-D ends. Writes nothing. In Python: docs/method.md.
+    """
+    from stair.cli.chat import converse, load
+
+    converse(load(run, model, controller, seed))
+
+
+@commands.command()
 def paper(run: RunOption = TINY) -> None:
     """Set the paper's tables and figures of a run in one PDF. Writes paper.pdf; needs pdfLaTeX.
 

@@ -97,6 +97,7 @@ class Study:
             renderer=self.backbone.renderer,
             sampling=self.backbone.sampling(sampling),
             max_new_tokens=sampling.max_new_tokens,
+            columns=tuple(RESPONSES.names),
             control=self._control(load),
             adapter=self.adapter[1] if self.adapter else None,
             banks=BankStore(self.work / "banks"),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from stair.core import EngineIdentity, Place, Problem, ReadSpecification
 from stair.engines.base import Capture, Completion, Reconstruction, Request, SamplingSettings
 from stair.records.keys import digest_of, ids_digest, response_key
-from stair.records.schemas import RESPONSES
 from stair.records.seeds import seed_of
 from stair.sessions.banks import BankStore
 from stair.sessions.renderer import Exchange, Renderer
@@ -54,7 +53,7 @@ class Generation:
     renderer: Renderer
     sampling: SamplingSettings
     max_new_tokens: int
-    columns: Sequence[str] = tuple(RESPONSES.names)
+    columns: Sequence[str]
     """The columns of their rows."""
     control: Control | None = None
     adapter: str | None = None
@@ -265,9 +264,9 @@ class Trajectory:
     def _restore(self, key: str, turns: Sequence[Turn]) -> Generator[Reconstruction, Segment, None]:
         """Loads the states of all turns, and has lost ones reconstructed in turn order."""
         settings = self._settings
-        assert settings.banks is not None
         for number, turn in enumerate(turns):
             if turn.segment is None and turn.saved is not None:
+                assert settings.banks is not None
                 turn.segment = settings.banks.load(turn.saved)
             if turn.segment is None:
                 turn.segment = yield Reconstruction(

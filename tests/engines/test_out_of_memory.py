@@ -184,7 +184,7 @@ def test_a_prefill_that_breaks_off_leaves_no_copy_of_its_bank_on_the_device(smal
     with small_device(model, rows=0, at=3) as refused, pytest.raises(MemoryError):
         run(model, [reading], width=1)
     assert refused
-    assert not bank._residents
+    assert bank._resident is None
 
 
 def test_a_device_too_small_for_one_response_says_so_in_one_line(small_model: Models) -> None:

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from stair.method import Reflector
+from stair.models.model_folder import read_architecture
+
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = ("numpy", "torch", "safetensors", "transformers")
 
@@ -61,7 +64,7 @@ def run_bare(folder: Path, code: str) -> str:
 
 def test_the_documented_example_runs_in_a_bare_environment(bare: Path) -> None:
     page = (ROOT / "docs" / "method.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    _, example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     absent = (
         "import importlib.util as u; print([u.find_spec(n) is None for n in ('peft', 'pandas', 'triton', 'snakemake')])"
     )
@@ -72,3 +75,28 @@ def test_the_documented_example_runs_in_a_bare_environment(bare: Path) -> None:
     assert float(norm) > 0.0
     assert missing == "[True, True, True, True]"
     assert imported == "[False, False]"
+
+
+def test_the_documented_conversation_runs_in_a_bare_environment(bare: Path, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "method.md").read_text()
+    example, _ = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    model, controller = ROOT / "backbones" / "tiny-qwen3-4b", tmp_path / "controller"
+    architecture = read_architecture(model)
+    reflector = Reflector.draw([3, 7, 11], architecture.query_heads, architecture.head_dim, seed=1)
+    reflector.save(controller / "controller.safetensors", architecture=architecture)
+    for shown, real in (
+        ("models/Qwen3-4B-Instruct-2507", model),
+        ("results/paper/controllers/qwen3-4b-instruct/stair", controller),
+        ("chat", tmp_path / "chat"),
+    ):
+        assert f'"{shown}"' in example
+        example = example.replace(f'"{shown}"', repr(str(real)))
+    light = (
+        "import sys, stair; print([name in sys.modules for name in ('torch', 'transformers', 'stair.conversation')])"
+    )
+    after = "print(chat.bank.turns, [name in sys.modules for name in ('pyarrow', 'pydantic', 'typer', 'stair.config')])"
+    first, *answers, bank, last = run_bare(bare, "\n".join((light, example, after))).splitlines()
+    assert first == "[False, False, False]"
+    assert len(answers) >= 3
+    assert re.search(r"BankSize\(turns=4, entries=\d+, bytes=\d+\)$", bank)
+    assert last == "4 [False, False, False, False]"

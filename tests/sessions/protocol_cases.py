@@ -15,6 +15,7 @@ from stair.engines.base import Completion, Reconstruction, Request, SamplingSett
 from stair.engines.transformers import TransformersEngine
 from stair.method import BankFree, Reflector, Segment, random_reflector
 from stair.records.progress import Progress
+from stair.records.schemas import RESPONSES
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.banks import BankStore
 from stair.sessions.renderer import Renderer
@@ -106,6 +107,7 @@ class Study:
             renderer=self.renderer,
             sampling=self.sampling,
             max_new_tokens=9,
+            columns=tuple(RESPONSES.names),
             control=self.control(condition),
             banks=BankStore(self.folder / condition / "banks"),
             layout=self.layout,

@@ -111,6 +111,7 @@ def session(
         renderer=plain,
         sampling=LAW,
         max_new_tokens=9,
+        columns=tuple(RESPONSES.names),
         control=Control("c" * 64, (1, 3), True) if read is not None else None,
         banks=BankStore(folder / "banks"),
     )

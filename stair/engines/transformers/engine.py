@@ -85,6 +85,8 @@ class TransformersEngine:
         """The most tokens of a response when memory last ran out."""
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
+        self.drawn: Callable[[str, Sequence[int]], None] | None = None
+        """Called after each step with the key and the tokens of every response that goes on."""
         self.steps = self.generated = 0
         """Decoding steps and tokens drawn since the engine was made."""
 
@@ -141,6 +143,7 @@ class TransformersEngine:
         """
         source = iter(requests)
         self._ended.clear()
+        self._submitted.clear()
         self._reached.clear()
         self._width, self._passes = self._whole
         self._batch, self._prefill = self._new_batch(), Prefill(self._passes)
@@ -160,6 +163,10 @@ class TransformersEngine:
                     self.watch(running, self.generated)
                 drawn = self._current.draw()
                 self._ended.extend(drawn.ended)
+                if self.drawn is not None:
+                    for row in self._current.rows:
+                        if row is not None:
+                            self.drawn(row.request.key, row.ids)
                 while self._ended:
                     yield self._ended.popleft()
                 for key in drawn.unsound:

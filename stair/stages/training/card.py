@@ -15,6 +15,13 @@ _DESCRIPTIONS = {
     "lora": "a LoRA adapter that acts on every token",
     "lora_stair": "a LoRA adapter that acts on every token, and reflector normals of STAIR, trained jointly",
 }
+_CHAT = """```python
+from stair import Conversation
+
+chat = Conversation.load("models/{name}", "{folder}")  # the folder of the backbone; docs/method.md of the project
+print(chat.ask("What is 3 + 4?"))
+```
+"""
 _READ = """```python
 from stair.method import Attachment, Bank, Read, load_controller
 
@@ -55,5 +62,6 @@ def card(
     lines += [f"- trained parameters: {', '.join(f'{count:,} ({part})' for part, count in parameters.items())}"]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
     lines += ["", "How it is loaded, from the folder that holds this file:", ""]
-    loaders = [*([_ADAPT] if settings.adapts else []), *([_READ] if settings.controls else [])]
-    return "\n".join(lines) + "\n" + "\n".join(loader.format(folder=".") for loader in loaders)
+    loaders = [_CHAT, *([_ADAPT] if settings.adapts else []), *([_READ] if settings.controls else [])]
+    name = (model.repository or "MODEL").rpartition("/")[2]
+    return "\n".join(lines) + "\n" + "\n".join(loader.format(folder=".", name=name) for loader in loaders)
