@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self, get_args
@@ -188,18 +188,10 @@ class Conversation:
 
     def save(self, folder: str | Path) -> None:
         """Writes the turns, their states and the settings to a folder, for `load`."""
-        settings, bank = self._settings, Bank(self._layers, (turn.segment for turn in self.turns if turn.segment))
-        bank.save(folder)
+        settings = self._settings
+        Bank(self._layers, (turn.segment for turn in self.turns if turn.segment is not None)).save(folder)
         turns = [
-            dict(
-                user=turn.user,
-                seed=turn.seed,
-                condition=turn.answer.condition,
-                response_ids=turn.answer.response_ids,
-                finish_reason=turn.answer.finish_reason,
-                bank_entries=turn.answer.bank_entries,
-                segment=turn.segment.digest if turn.segment is not None else None,
-            )
+            turn._asdict() | {"answer": asdict(turn.answer), "segment": turn.segment and turn.segment.digest}
             for turn in self.turns
         ]
         content = dict(
@@ -285,14 +277,10 @@ def _identity(settings: Generation) -> list[str | None]:
 def _saved_turns(folder: Path, kept: Mapping[str, Any], settings: Generation) -> list[Turn]:
     if kept["trained"] != _identity(settings):
         raise ValueError(f"the conversation in {folder} was saved with another controller")
-    layers = settings.control.layers if settings.control else ()
-    digests = [turn["segment"] for turn in kept["turns"] if turn["segment"] is not None]
-    segments, renderer, turns = iter(Bank.load(layers, folder, digests).segments), settings.renderer, []
+    turns, layers = [], settings.control.layers if settings.control else ()
     for turn in kept["turns"]:
-        ids = tuple(turn["response_ids"])
-        visible, response = renderer.visible_answer(ids), renderer.text(ids)
-        answer = Answer(visible, response, ids, turn["finish_reason"], turn["condition"], turn["bank_entries"])
-        segment = next(segments) if turn["segment"] is not None else None
+        answer = Answer(**turn["answer"] | {"response_ids": tuple(turn["answer"]["response_ids"])})
+        segment = None if turn["segment"] is None else Bank.load(layers, folder, [turn["segment"]]).segments[0]
         turns.append(Turn(turn["user"], turn["seed"], answer, segment))
     return turns
 
