@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.pipeline.job_inputs import has_job
-from stair.pipeline.jobs import JOBS, STAGES, code_of, settings_of
+from stair.pipeline.jobs import JOBS, STAGES, code_of, settings_of, stage_files
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
@@ -77,8 +77,13 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
     """
     yield from receipts.unreadable
     digest = cache(lambda name: _digest(receipts.folder / name))
+    paths = RunPaths(receipts.folder)
+    made_today = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
     for manifest in receipts.manifests:
-        yield from _faults_of(config, receipts, manifest, digest, measured=measured)
+        # What another version of the project made in a place of its own is left out: nothing makes or reads it today.
+        known = manifest.rule in JOBS
+        if known and (made_today & {*manifest.files} or not has_job(config, manifest.rule, manifest.wildcards)):
+            yield from _faults_of(config, receipts, manifest, digest, measured=measured)
 
 
 def _faults_of(

@@ -16,7 +16,7 @@ from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.verify import Fault, Receipts, code_note, faults
 from stair.records.files import write_json
-from stair.records.manifest import MEASURED, manifest_files, read_manifest, with_checksum
+from stair.records.manifest import MEASURED, manifest_files, manifest_path, read_manifest, with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, planned, run_in
 
 pytestmark = pytest.mark.timeout(300)
@@ -231,7 +231,7 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
             write_json(path, with_checksum(content | {"source": "0" * 64}))
     receipts = Receipts(results)
     note = code_note(load_run(results), RunPaths(results), receipts)
-    work = [str(results / name) for name in (f"responses/{MODEL}", "work/controls", "work/evaluation")]
+    work = [str(results / name) for name in ("responses", "work/controls", "work/evaluation")]
     assert f"rm -r {' '.join(work)} && stair reproduce" in note
     assert note.startswith(
         f"{sum(each.rule in ('seal_evaluation', 'seal_controls', 'table') for each in receipts.manifests)} "
@@ -261,3 +261,16 @@ def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:
     assert "is not an output of the run" in done.stderr
     outside = run_in(finished_run, "stair", "why", str(SMOKE), check=False)
     assert "name the run with --run" in outside.stderr
+
+
+def test_what_another_version_made_in_a_place_of_its_own_is_no_fault(copied_run: Path) -> None:
+    """A rule that went, and a file that its rule makes no more: nothing reads them, and no command would make them again."""
+    results = copied_run / "results" / "smoke"
+    scored = manifest_path(results / SCORED)
+    content = json.loads(scored.read_text())
+    for number, change in enumerate(({"rule": "went"}, {})):
+        own = results / f"own-{number}.txt"
+        own.write_text("changed since")
+        files = {own.name: "0" * 64}
+        write_json(manifest_path(own), with_checksum({**content, **change, "files": files}))
+    assert found_in(results) == []
