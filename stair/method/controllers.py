@@ -66,6 +66,10 @@ class Controller(nn.Module):
     def load(cls, path: str | Path, architecture: Architecture | None = None) -> Self:
         """Read what `save` wrote. Raises ValueError for another kind of file, or weights that do not fit `architecture`."""
         tensors, header = read_tensors(path)
+        if set(tensors) == {cls.weight_name} and not header:
+            raise ValueError(
+                f"{path} was written by an earlier version of the project; train it again (delete its folder)"
+            )
         if header.get("kind") != cls.kind or set(tensors) != {cls.weight_name}:
             raise ValueError(f"{path} holds {header.get('kind', 'no controller')!r}, not {cls.kind!r}")
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from method_cases import LAYERS, SHARED
+from safetensors.torch import save_file
 
 from stair.method import BankFree, Reflector, load_adapter, load_controller
 from stair.method.controllers import ADAPTER_FILES
@@ -87,6 +88,12 @@ def test_another_kind_of_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "c.safetensors").write_bytes(b"no")
     with pytest.raises(ValueError, match=r"c\.safetensors"):
         load_controller(tmp_path / "c.safetensors")
+
+
+def test_a_file_of_an_earlier_version_is_said_to_be_one(tmp_path: Path) -> None:
+    save_file({Reflector.weight_name: torch.ones(1, 4, 8)}, tmp_path / "controller.safetensors", {"kind": "reflector"})
+    with pytest.raises(ValueError, match="was written by an earlier version of the project; train it again"):
+        load_controller(tmp_path)
 
 
 def test_the_folder_of_another_kind_names_the_function_that_loads_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from stair.paper.layout import DASH, MINUS, rounded, signed
 from stair.paper.replay_numbers import ReplayNumbers
 from stair.paper.source import Source
 from stair.paper.tables import bank_runtime, replay_design, shared_t1
-from stair.paper.tables.table import Column, Line, Table, gap_reasons
+from stair.paper.tables.table import Block, Column, Line, Table, gap_reasons
 from stair.paper.tidy import read_tidy
 from stair.records.files import read_mapping
 from stair.records.manifest import manifest_path, recorded_fact
@@ -38,20 +38,24 @@ def build(source: Source) -> Table:
     values += gains(config, paths, labels)
     if config.controls is not None:
         values += shared_t1.in_text(config, paths, labels)
-    blocks: dict[str, list[Line]] = {}
+    groups: dict[tuple[str, str], list[Value]] = {}
     for value in values:
-        names = (
-            labels.printed_model(value.model),
-            labels.benchmark(value.benchmark),
-            labels.condition(value.condition),
-        )
-        where = ", ".join(filter(None, (*names, value.turn, value.group)))
-        part = paper_labels.printed_at(value.artifact)
-        blocks.setdefault(part[:1].upper() + part[1:], []).append(Line((value.metric, where, _text(value))))
+        groups.setdefault((paper_labels.printed_at(value.artifact), value.model), []).append(value)
+    blocks: list[Block] = []
+    for (part, model), numbers in groups.items():
+        benchmarks = list(dict.fromkeys(value.benchmark for value in numbers))
+        of = (labels.printed_model(model), *([labels.benchmark(benchmarks[0])] if len(benchmarks) == 1 else []))
+        title = f"{part[:1].upper()}{part[1:]}: {', '.join(filter(None, of))}"
+        lines = []
+        for value in numbers:
+            benchmark = labels.benchmark(value.benchmark) if len(benchmarks) > 1 else ""
+            where = (benchmark, labels.condition(value.condition), value.turn, value.group)
+            lines.append(Line((value.metric, ", ".join(filter(None, where)), _text(value))))
+        blocks.append((title, lines))
     columns = [Column("Number", align="l"), Column("Where", align="l"), Column("Value")]
     caption = "Numbers that the paper gives in its text and as marks of its figures, by the part that gives them."
     below = (*(f"Not reported: {reason}." for reason in gap_reasons(values)), *labels.notes)
-    return Table.of(source.exhibit, caption, columns, list(blocks.items()), values, below, more=("low", "high"))
+    return Table.of(source.exhibit, caption, columns, blocks, values, below, more=("low", "high"))
 
 
 def _text(value: Value) -> str:
