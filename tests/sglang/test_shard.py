@@ -39,7 +39,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
         "note": None,
         "models": {
             MODEL: {
-                "tiny": None,
                 "path": str(model_folder),
                 "rollout_sampling": {
                     "temperature": 1.0, "top_p": 0.95, "top_k": 50, "presence_penalty": 0.5, "max_new_tokens": 160,

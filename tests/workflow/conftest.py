@@ -286,4 +286,5 @@ def project_copy(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, folder / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Snakefile", "config.yaml"):
         shutil.copy(ROOT / name, folder / name)
+    (folder / "backbones").symlink_to(ROOT / "backbones")
     return folder

@@ -64,8 +64,12 @@ def test_hardware_and_seconds_are_those_of_the_shards_and_not_of_the_seal(
     finished_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = finished_run / "results" / "smoke"
-    for name in (f"rollouts/{MODEL}", f"responses/{MODEL}/math500/native", f"replay/{MODEL}/cells"):
-        assert json.loads((folder / f"{name}.parquet.manifest.json").read_text())["generated_on"] == [hardware()]
+    for name in (
+        f"rollouts/{MODEL}.parquet",
+        f"responses/{MODEL}/math500/native.parquet",
+        f"replay/{MODEL}/states.sha256",
+    ):
+        assert json.loads((folder / f"{name}.manifest.json").read_text())["generated_on"] == [hardware()]
 
     paths, output = RunPaths(tmp_path), tmp_path / "rollouts" / "m.parquet"
     nodes = [{"processor": "of the first node"}, {"processor": "of the second"}]

@@ -11,7 +11,8 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
-from stair.paper.exhibits import exhibits
+from stair.paper.exhibits import GAINS_FROM, exhibits
+from stair.paper.html_table import note_line
 from tests.paper.compiling import needs_latex
 from tests.workflow.conftest import run_in
 
@@ -54,15 +55,18 @@ def test_the_page_has_everything_and_loads_nothing(finished_run: Path) -> None:
     assert not re.search(r"url\(|@import", text)
     parts = exhibits(config)
     assert len(page.loaded) == sum(each.kind == "figure" for each in parts) > 5
-    assert [name for name in page.ids if name.startswith(("table-", "figure-"))] == [each.anchor for each in parts]
+    anchors = [each.anchor for each in parts]
+    anchors.insert(0, anchors.pop(anchors.index(f"table-{GAINS_FROM}")))  # the main result is above all others
+    assert [name for name in page.ids if name.startswith(("table-", "figure-"))] == anchors
     assert len(page.ids) == len(set(page.ids))
     for link in page.links:
         assert link[1:] in page.ids if link.startswith("#") else (folder / link).is_file(), link
     for each in parts:
         if each.kind == "table":
-            assert paths.table(each.name, ".html").read_text(encoding="utf-8") in text
-    assert text.index('id="outcome"') < text.index('id="scope"') < text.index('id="paper"')
-    assert " ".join((config.note or "").split())[:40] in " ".join(text.split())
+            table = paths.table(each.name, ".html").read_text(encoding="utf-8")
+            assert table.replace(note_line(config.note or "") + "\n", "") in text
+    assert text.index('id="outcome"') < text.index('id="main"') < text.index('id="scope"') < text.index('id="paper"')
+    assert " ".join(text.split()).count(" ".join((config.note or "").split())[:40]) == 1
     for model in config.models.values():
         assert model.label in text
 

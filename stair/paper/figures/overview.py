@@ -185,12 +185,13 @@ def _charts(drawing: Any, bars: Sequence[Value], responses: Responses, labels: L
                 label=labels.condition(condition),
             )
             for x, benchmark, top in zip(positions, benchmarks, tops, strict=True):
+                if isinstance(heights[model, condition, benchmark], Gap):
+                    continue
                 interval = intervals[model, condition, benchmark]
                 high = interval.high if isfinite(interval.high) else top
                 if high > top or interval.low < top:
                     axis.plot([x, x], [max(interval.low, 0.0), high], color=INK, linewidth=THIN)
-                if top == top:
-                    axis.annotate(rounded(top, 1), (x, high), (0, 2), textcoords="offset points", **_LABEL)
+                axis.annotate(rounded(top, 1), (x, high), (0, 2), textcoords="offset points", **_LABEL)
         axis.set_title(labels.model(model))
         axis.set_xticks(
             range(len(benchmarks)),
