@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from stair.engines.identity import attention_path
+from stair.records.manifest import commit
 
 PACKAGES = (
     *("torch", "triton", "transformers", "numpy", "safetensors", "tokenizers", "peft", "pytest"),
@@ -52,7 +53,7 @@ def facts(device: str) -> dict[str, str]:
         "system": platform.platform(),
         "Python": platform.python_version(),
     }
-    return found | {name: _version(name) for name in PACKAGES} | {"commit": _commit()}
+    return found | {name: _version(name) for name in PACKAGES} | {"commit": commit() or "unknown"}
 
 
 def _version(package: str) -> str:
@@ -66,13 +67,6 @@ def _processor() -> str:
     listed = Path("/proc/cpuinfo")
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _commit() -> str:
-    commit = _output("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD")
-    return (
-        f"{commit}, changed since" if _output("git", "status", "--porcelain", "-uno") not in ("", "unknown") else commit
-    )
 
 
 def _output(*command: str) -> str:

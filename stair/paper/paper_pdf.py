@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from stair.config.model import Config
@@ -13,6 +14,7 @@ from stair.config.paths import RunPaths
 from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import Exhibit, exhibits
 from stair.paper.latex import PREAMBLE, escaped, note_line
+from stair.paper.paper_labels import PRINTED_AT
 from stair.records.files import read_mapping, replacing
 
 _LATEX = "pdflatex"
@@ -71,7 +73,7 @@ def document(config: Config, paths: RunPaths, parts: list[Exhibit]) -> str:
     lines = [*_HEAD, rf"\hypersetup{{pdftitle={{{title}}}}}", r"\begin{document}", rf"\section*{{{title}}}"]
     lines += [f"{escaped(each)}\n" for each in filter(None, (config.note, structure_note(config), *_made(paths)))]
     lines += [_entry(each) for each in parts]
-    further = {"table": 17, "figure": 7}  # what the paper does not have is numbered behind it
+    further = Counter(place.split()[0].lower() for place in PRINTED_AT.values())  # numbers behind the paper's
     for each in parts:
         number = each.number
         if number is None:

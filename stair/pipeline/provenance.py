@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from stair.pipeline.jobs import JOBS
 from stair.pipeline.verify import Receipts
 from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
-from stair.records.manifest import COPIED_FROM, GENERATED_ON, Manifest
+from stair.records.manifest import COPIED_FROM, GENERATED_ON, Manifest, commit
 from stair.records.progress import duration
 
 _OWN = {"provenance.json", "report.html"}
@@ -57,7 +56,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "protocol_version": PROTOCOL_VERSION,
         "configuration": digest_of(config.model_dump(mode="json")),
         "sealed": {"first": min(times, default=None), "last": max(times, default=None)},
-        "commit": commit(Path(__file__).parent),
+        "commit": commit(),
         "code": _counted([each.content.get("source") for each in manifests], "source"),
         "versions": _counted([each.content.get("versions") for each in manifests], "versions"),
         "hardware": _counted([machine for each in manifests for machine in _hardware(each)], "machine"),
@@ -73,19 +72,6 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "costs": {"rules": _rules(manifests), "generated": generated},
         "outputs": {name: None if manifest is None else _output(manifest) for name, manifest in outputs.items()},
     }
-
-
-def commit(folder: Path) -> str | None:
-    """The commit of Git that a folder is at, with a word on changes since; None where there is none."""
-    git = ("git", "-C", str(folder))
-    try:
-        head = subprocess.run((*git, "rev-parse", "HEAD"), capture_output=True, text=True, check=True).stdout.strip()
-        changes = subprocess.run(
-            (*git, "status", "--porcelain", "--untracked-files=no"), capture_output=True, text=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return f"{head}, with changes" if changes.stdout.strip() else head
 
 
 def _output(manifest: Manifest) -> dict[str, Any]:

@@ -94,6 +94,19 @@ def hardware() -> dict[str, Any]:
 
 
 @cache
+def commit() -> str | None:
+    """The project's commit in Git, with a word on changes since; None where there is none."""
+    git = ("git", "-C", str(Path(__file__).parent))
+    try:
+        head = subprocess.run(
+            (*git, "rev-parse", "HEAD"), capture_output=True, text=True, check=True, timeout=10
+        ).stdout
+        changes = subprocess.run((*git, "status", "--porcelain", "-uno"), capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"{head.strip()}, changed since" if changes.stdout.strip() else head.strip()
+
+
 def source_digest(*parts: str) -> str:
     """SHA-256 over the files of packages, or of folders and modules in them (`stair.stages.replay.analysis`)."""
     digest = hashlib.sha256()

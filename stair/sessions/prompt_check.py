@@ -38,7 +38,9 @@ _TEXTS = {
 _ABOUT_THINKING = f"What does {END_OF_THINKING} mean, and <think>?"
 
 
-class Conversation(NamedTuple):
+class Example(NamedTuple):
+    """A conversation by which a template is judged."""
+
     name: str
     given: list[Exchange]
     """The history that the template gets."""
@@ -47,18 +49,18 @@ class Conversation(NamedTuple):
     user: str
 
 
-def conversations(thinking: bool) -> Iterator[Conversation]:
+def examples(thinking: bool) -> Iterator[Example]:
     """The conversations by which a template is judged."""
     for name, history in HISTORIES.items():
-        yield Conversation(name, history, history, AGAIN)
+        yield Example(name, history, history, AGAIN)
     full = Exchange(_USER, f"<think>\nOne and two are three\n{END_OF_THINKING}\n\n{_ANSWER}")
-    yield Conversation("an answer with its thinking", [full], [Exchange(_USER, _ANSWER) if thinking else full], AGAIN)
+    yield Example("an answer with its thinking", [full], [Exchange(_USER, _ANSWER) if thinking else full], AGAIN)
     for turn in range(TURNS):
         for name, text in _TEXTS.items():
             history = [Exchange(text, text)] * turn
-            yield Conversation(f"{name}, at turn {turn + 1},", history, history, text)
+            yield Example(f"{name}, at turn {turn + 1},", history, history, text)
         history = [Exchange(_ABOUT_THINKING, _ANSWER)] * turn
-        yield Conversation(f"a marker of thinking, at turn {turn + 1},", history, history, _ABOUT_THINKING)
+        yield Example(f"a marker of thinking, at turn {turn + 1},", history, history, _ABOUT_THINKING)
 
 
 def expected_prompt(renderer: Renderer, history: list[Exchange], user: str) -> tuple[str, str]:
@@ -80,7 +82,7 @@ def _generation_prefix(renderer: Renderer) -> str:
 
 
 def check_prompts(renderer: Renderer, vocabulary: int) -> None:
-    """Compares the prompts of `conversations` with the paper's, and checks the ids of markers and stops.
+    """Compares the prompts of `examples` with the paper's, and checks the ids of markers and stops.
 
     Args:
         vocabulary: the rows of the model's embedding.
@@ -89,7 +91,7 @@ def check_prompts(renderer: Renderer, vocabulary: int) -> None:
         ValueError: the first difference, with its reason.
     """
     _check_ids(renderer, vocabulary)
-    for name, given, shown, user in conversations(renderer.thinking):
+    for name, given, shown, user in examples(renderer.thinking):
         text, expected = renderer.prompt_text(given, user), "".join(expected_prompt(renderer, shown, user))
         if text != expected:
             raise ValueError(f"{name} is rendered as {_difference(text, expected)}{_reason(renderer, text, expected)}")

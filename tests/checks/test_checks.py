@@ -317,7 +317,7 @@ def rename(rows: list[Row]) -> None:
     ("break_", "name"),
     [
         (lambda rows: rows[0].update(sample=9), "every response stands once"),
-        (lambda rows: rows[0].update(turn=rows[1]["turn"]), "a record's responses stand in different columns"),
+        (lambda rows: rows[0].update(turn=rows[1]["turn"]), "a record's responses are in different columns"),
         (lambda rows: rows[1].update(problem_id=rows[0]["problem_id"]), "problems of a session are distinct"),
         (lambda rows: rows[1].update(weight=9.0), "problems have equal total weight"),
         (lambda rows: rows[0].update(weight=1.0), "problems have equal total weight"),

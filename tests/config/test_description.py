@@ -25,7 +25,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def keys_below(model: type[BaseModel]) -> Iterator[str]:
-    """All keys that can stand in a section."""
+    """All keys that a section can have."""
     for name, field in model.model_fields.items():
         yield name
         for inner in models_in(field.annotation):

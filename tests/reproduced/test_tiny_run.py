@@ -200,4 +200,4 @@ def test_the_comparison_is_of_structure_only_and_every_claim_has_a_line(run: tup
     assert (compared[rows & ~shared]["verdict"] == "structure only").mean() > 0.98
     claims = pd.read_csv(run[1].claims(), keep_default_na=False)
     assert list(claims[claims["part"] == ""]["claim"]) == list(range(1, 17))
-    assert claims["reason"].str.contains("stand in for the paper's").all()
+    assert claims["reason"].str.contains("replace those of the paper").all()

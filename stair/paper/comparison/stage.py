@@ -113,9 +113,9 @@ def structure_note(config: Config) -> str:
     """One line on a run with stand-ins for the paper's models or data; empty for any other run."""
     if not (count := len(stand_ins(config))):
         return ""
-    stand, them = ("stands", "it") if count == 1 else ("stand", "these")
+    replace, them = ("replaces one", "it") if count == 1 else ("replace those", "these")
     return (
-        f"{count} of this run's models and benchmarks {stand} in for the paper's: verdicts and numbers are about {them}, "
+        f"{count} of this run's models and benchmarks {replace} of the paper: verdicts and numbers are about {them}, "
         "not about the paper's."
     )
 

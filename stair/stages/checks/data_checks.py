@@ -56,7 +56,7 @@ def training_checks(turns: pd.DataFrame, records: Iterable[str], pool: pd.DataFr
     return [
         _problems("responses are of their record's problem", turns, pool, scope),
         _once("every response stands once", scope, turns, record_id=records, sample=range(TURNS)),
-        _once("a record's responses stand in different columns", scope, turns, record_id=records, turn=_TURN_NUMBERS),
+        _once("a record's responses are in different columns", scope, turns, record_id=records, turn=_TURN_NUMBERS),
         _distinct(turns, scope),
         checked("problems have equal total weight", scope, turns, wrong, "session_id", "turn", "problem_id", "weight"),
     ]

@@ -70,7 +70,7 @@ def test_the_summary_counts_kinds_and_verdicts(compared: list[Compared]) -> None
     text = summary(compared)
     assert "| rate | 620 |  |  |  |  |" in text
     assert " values: no table or figure of the run gives this number\n" in text
-    assert "in for the paper's" not in text and len(text.splitlines()) < 40
+    assert "of the paper: verdicts" not in text and len(text.splitlines()) < 40
 
 
 def test_the_report_counts_each_part_of_the_paper_once(compared: list[Compared], tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
     assert len([each for each in there if each.printed.kind in SAMPLED]) == 943 - 18 - 14 - 4
     assert {each.verdict for each in there} == {Verdict.STRUCTURE}
     assert all("Tiny" in each.reason or "generated" in each.reason for each in there)
-    assert "7 of this run's models and benchmarks stand in for the paper's" in summary(compared, structure_note(tiny))
+    assert "7 of this run's models and benchmarks replace those of the paper" in summary(compared, structure_note(tiny))
 
 
 # ---------------------------------------------------------------- two runs of one truth

@@ -95,7 +95,7 @@ class Geometry:
 
         Args:
             displacements: [problems, histories, hidden] of all histories.
-            chosen: indices of the histories that count.
+            chosen: indices of the drawn histories.
             views: the views whose overlaps are computed.
             sizes: of neighborhoods.
         """
