@@ -105,6 +105,19 @@ class DrivenRun:
             assert time.monotonic() < deadline, f"in {PATIENCE} s it did not happen: {what}\n{self.output[-3000:]}"
             time.sleep(0.3)
 
+    def stop_when(self, processes: Sequence[int], what: str, holds: Callable[[], object]) -> None:
+        """Lets processes work in short steps until something holds, and leaves them stopped, however slow this machine is."""
+
+        def step() -> object:
+            for sign in (signal.SIGCONT, signal.SIGSTOP):
+                for process in processes:
+                    os.kill(process, sign)
+                if sign == signal.SIGCONT:
+                    time.sleep(0.5)
+            return holds()
+
+        self.until(what, step)
+
     def end(self) -> None:
         """Waits for the driver's success."""
         assert self.driver is not None

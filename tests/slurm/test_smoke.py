@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -37,26 +35,35 @@ def stop_and_reach_the_time_limit(run: DrivenRun) -> None:
     """Ctrl-C ends the run and its jobs. Then a job is warned before its limit."""
     run.start()
     run.until("both shards run", lambda: len(run.jobs("rollout_shard")) == 2)
-    run.until("they have finished responses", lambda: run.records("rollouts") >= 2)
     interrupted = run.jobs("rollout_shard")
+    processes = [run.process_of(job, "rollout_shard") for job in interrupted]
+    run.stop_when(processes, "they have finished responses", lambda: run.records("rollouts") >= 2)
     assert run.interrupt_driver() == EXIT_AGAIN
 
     run.start()
     run.until("both shards run again", lambda: len(run.jobs("rollout_shard")) == 2)
-    assert set(interrupted) <= set(run.ended("CANCELLED"))
     warned = run.jobs("rollout_shard")[0]
     shard, process = run.show(warned)["Comment"].split("_")[-2], run.process_of(warned, "rollout_shard")
     kept = run.records_of_shard("rollouts", shard)
-    run.until("the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)
-    os.kill(process, signal.SIGSTOP)  # until Slurm's warning wakes it
+    # Slurm's warning wakes it.
+    run.stop_when([process], "the shard adds responses", lambda: run.records_of_shard("rollouts", shard) > kept)
+    assert set(interrupted) <= set(run.ended("CANCELLED"))  # after seconds: jobs complete slowly
     run.until("the warned job is back in the queue", lambda: run.show(warned)["Restarts"] == "1")
     run.end()
 
 
 def scored_run(cluster: Cluster, folder: Path) -> DrivenRun:
-    """The run to its scores. The first attempt of a shard of training responses gets less memory than it needs."""
+    """The run to its scores. The first attempt of a shard of training responses gets less memory than it needs.
+
+    Conditions are evaluated on the second node alone, because the other run's jobs, which must outlive that node, are on
+    the first.
+    """
     folder.mkdir()
-    write_profile(folder, rollout_shard={"mem_mb": "400 * attempt * attempt", "runtime": 60})
+    write_profile(
+        folder,
+        rollout_shard={"mem_mb": "400 * attempt * attempt", "runtime": 60},
+        evaluation_shard={"runtime": 60, "slurm_extra": f"'--signal=USR1@30 --nodelist={NODES[1]}'"},
+    )
     return DrivenRun(cluster, folder, ON_SLURM)
 
 
@@ -76,14 +83,9 @@ def go_through_faults(run: DrivenRun) -> None:
     cancelled = run.jobs("evaluation_shard")[0]
     run.cluster.ask("scancel", cancelled)
 
-    # The other run's jobs are on the first node alone.
     node = NODES[1]
-    shards = ("controls_shard", "evaluation_shard", "replay_shard")
     while not run.requeued():  # the job may have ended a moment before
-        run.until(
-            "a shard works on the second node",
-            lambda: any(run.show(job)["NodeList"] == node for shard in shards for job in run.jobs(shard)),
-        )
+        run.until("a condition is evaluated again", lambda: run.jobs("evaluation_shard"))
         run.cluster.stop_node(node)
         run.cluster.ask("scontrol", "update", f"nodename={node}", "state=down", "reason=power")
         time.sleep(2)
