@@ -9,6 +9,7 @@
 # make test-reproduced   checks the numbers and seconds of the finished tiny run against docs/tiny.md
 # make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
 # make test-sglang       the real SGLang server: equality, faults, a whole shard
+# make test-mutants    faults put into a copy of the project, which tests must find (ONLY=name or file, WORKERS, RECORD=1; CONTRIBUTING.md)
 # make gpu         tests and measurements on one GPU in 14 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (benchmarks/gpu.md)
 # make lint        formatting, types, imports, the workflow's style
 # make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first
@@ -34,8 +35,8 @@ ENV_DEVICE := $(if $(filter env,$(MAKECMDGOALS)),$(or $(DEVICE),$(BUILT)),$(BUIL
 # A moved or copied project builds its own environment, whose programs name the folder.
 READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell pwd -P | cksum | tr ' ' '-')
 
-.PHONY: help env sglang-env reproduce paper archive from-archive gpu test test-faults test-sglang test-slurm test-reproduced test-workflow \
-  lint lock lock-cuda lock-sglang
+.PHONY: help env sglang-env reproduce paper archive from-archive gpu test test-faults test-mutants test-sglang test-slurm test-reproduced \
+  test-workflow lint lock lock-cuda lock-sglang
 help:
 	@sed -n '/^RUN/q; s/^# //p' Makefile
 
@@ -113,6 +114,10 @@ test-faults: $(READY)
 
 test-reproduced: $(READY)
 	$(VENV)/bin/python -m pytest -m reproduced
+
+# Takes an hour, so it is for changes of tests and not for every commit.
+test-mutants: $(READY)
+	$(VENV)/bin/python tests/mutants/run.py $(if $(ONLY),--only $(call quoted,$(ONLY))) $(if $(WORKERS),--workers "$(WORKERS)") $(if $(call on,$(RECORD)),--record)
 
 lint: $(READY)
 	$(VENV)/bin/ruff check .

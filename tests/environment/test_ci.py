@@ -1,4 +1,4 @@
-"""CI runs every tier of the Makefile, within 55 minutes together."""
+"""CI runs every tier of the Makefile but the faults that tests must find, within 55 minutes together."""
 
 from __future__ import annotations
 
@@ -17,4 +17,4 @@ def test_the_budgets_fit() -> None:
 def test_every_tier_is_run() -> None:
     targets = set(re.findall(r"^(test[a-z-]*|lint|env|reproduce):", (ROOT / "Makefile").read_text(), flags=re.M))
     commands = " ".join(command for _, _, command in ROWS)
-    assert set(re.findall(r"make ([a-z-]+)", commands)) == targets
+    assert set(re.findall(r"make ([a-z-]+)", commands)) == targets - {"test-mutants"}
