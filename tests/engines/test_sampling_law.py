@@ -161,6 +161,16 @@ def test_top_p_keeps_the_token_that_crosses_the_mass() -> None:
     assert probabilities([0.5, 0.3, 0.2], SamplingSettings(top_p=1.0)) == [0.5, 0.3, 0.2]
 
 
+def test_top_p_keeps_no_token_after_its_mass_is_met_exactly() -> None:
+    """Of four equal candidates each has exactly a quarter, so two have the mass of one half."""
+    law = SamplingSettings(top_k=4, top_p=0.5)
+    assert probabilities([0.2] * 5, law) == [0.5, 0.5, 0.0, 0.0, 0.0]
+    sampler = BatchSampler(200, 5, 5, CPU)
+    for row in range(200):
+        sampler.start(row, [], law, seed=row)
+    assert set(sampler.draw(torch.zeros(200, 5)).tolist()) == {0, 1}
+
+
 def test_min_p_is_a_share_of_the_most_probable() -> None:
     assert probabilities([0.5, 0.3, 0.2], SamplingSettings(min_p=0.5)) == [0.625, 0.375, 0.0]
 

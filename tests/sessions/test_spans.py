@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from stair.sessions.renderer import Exchange, Renderer
 from stair.sessions.spans import answer_ids, control_span, last_position
+from tests.sessions.conftest import Finished
+from tests.sessions.protocol_cases import PROBLEMS
 
 
 def span_text(renderer: Renderer, history: list[Exchange], user: str) -> str:
@@ -34,6 +36,20 @@ def test_in_thinking_mode_the_opening_of_the_thinking_lies_in_the_span(thinking_
 def test_an_earlier_answer_with_that_text_does_not_move_the_span(renderer: Renderer, answer: str) -> None:
     expected = "<|im_start|>user\nWhat is 3 + 3?<|im_end|>\n<|im_start|>assistant\n"
     assert span_text(renderer, [Exchange("What is 2?", answer)], "What is 3 + 3?") == expected
+
+
+@pytest.mark.parametrize("condition", ["stair", "own_first"])
+def test_in_a_session_the_span_is_the_prompt_of_its_question_alone(finished: Finished, condition: str) -> None:
+    """Rows and requests, beside prompts that are rendered without a history."""
+    alone = {key: finished.study.renderer.prompt_ids([], problem.user) for key, problem in PROBLEMS.items()}
+    later = [row for row in finished.rows[condition] if row["turn"] > 1]
+    assert [row["controlled_tokens"] for row in later] == [len(alone[row["problem_id"]]) for row in later]
+    requests = [each for each in finished.engines[condition].requests.values() if each.read is not None]
+    assert len(requests) == len(later)
+    for request in requests:
+        start, end = request.read.span
+        assert list(request.prompt_ids[start:end]) in [list(ids) for ids in alone.values()]
+        assert end == len(request.prompt_ids)
 
 
 def test_the_last_of_several_headers_counts() -> None:

@@ -41,6 +41,24 @@ def test_the_bootstrap_interval_covers_the_mean_over_problems() -> None:
         assert 0.91 <= covered / 250 <= 0.985
 
 
+def test_the_interval_of_few_problems_is_widened_by_hand() -> None:
+    """Resampled means of two problems with 40 and 60 are 40, 50 and 60, and the percentiles 40 and 60.
+
+    The root of 2 / (2 - 1) and the quantiles of Student's t with one degree of freedom, 12.7062, and of the normal
+    distribution, 1.95996, widen them (docs/statistics.md).
+    """
+    half = 10.0 * np.sqrt(2.0) * 12.7062 / 1.95996
+    expected = pytest.approx((50.0 - half, 50.0 + half), rel=1e-5)
+    scores, twice = np.array([40.0, 60.0]), np.full(2, 2.0)
+    for interval in (
+        bootstrap_interval(scores, limits=None),
+        ratio_interval(twice * scores, twice, limits=None),
+        paired_difference(scores, np.zeros(2)).interval,
+    ):
+        assert (interval.low, interval.high) == expected
+    assert (bootstrap_interval(scores).low, bootstrap_interval(scores).high) == (0.0, 100.0)
+
+
 def test_answers_to_one_problem_are_one_cluster() -> None:
     """Four copies of each answer carry no more information than one."""
     generator = np.random.default_rng(1)
