@@ -78,7 +78,6 @@ def responses_of(tokens: int) -> Iterator[dict[str, Any]]:
             "attention": "sdpa",
             "dtype": "bfloat16",
             "device": "cpu",
-            "batch_invariant": None,
         }
 
 

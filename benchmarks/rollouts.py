@@ -25,11 +25,11 @@ from urllib.request import urlopen
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from stair.config.engines import SGLangSettings
 from stair.core import EngineIdentity
 from stair.engines.base import Request, SamplingSettings
 from stair.engines.sglang.client import Asker
 from stair.engines.sglang.engine import SGLangEngine
-from stair.engines.sglang.launch import Launch
 from stair.records.progress import Progress
 from stair.records.schemas import ROLLOUTS
 from stair.records.seeds import seed_of
@@ -104,12 +104,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
         make_model(folder)
-        launch = Launch(
-            environment=options.environment, version="0.5.23", folder=folder, context=4096, dtype="float32", device="cpu",
-            attention="torch_native", running=options.concurrency, cache_tokens=16384,
+        settings = SGLangSettings(
+            environment=str(options.environment), device="cpu", attention="torch_native", cache_tokens=16384,
+            concurrency=options.concurrency,
         )  # fmt: skip
         log = Path(scratch) / "server.log"
-        with closing(SGLangEngine(launch, tokens=VOCABULARY, width=options.concurrency, log=log)) as engine:
+        with closing(SGLangEngine(settings, folder, "float32", tokens=VOCABULARY, log=log)) as engine:
             measure(engine, folder, Path(scratch), options)
 
 

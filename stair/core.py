@@ -41,6 +41,10 @@ class Place(NamedTuple):
 # ---------------------------------------------------------------- engines
 
 
+Truncation = Literal["sequential", "joint"]
+"""Top-p after renormalising the top-k (Transformers), or both on the full distribution (SGLang)."""
+
+
 @dataclass(frozen=True, slots=True)
 class EngineIdentity:
     """The engine that generates a response, as far as it can change the response."""

@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from stair.cli.environment import met
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
-from stair.engines.choice import engine_choice
+from stair.engines.choice import engine_identity
 from stair.models import flash_kernels
 from stair.models.hub import Source, hub_sources, missing_bytes, online, read_lock
 from stair.pipeline.input_checks import input_faults, start_faults
@@ -210,8 +210,7 @@ def _version(name: str) -> str:
 def _attention(config: Config) -> Iterator[Finding]:
     """The attention that the models compute with. Several only where their dtypes differ."""
     dtypes = {model.dtype for model in config.models.values()}
-    choice = engine_choice(config, "transformers")
-    for path in sorted({choice.identity(dtype).attention for dtype in dtypes}):
+    for path in sorted({engine_identity(config, "transformers", dtype).attention for dtype in dtypes}):
         if path in flash_kernels.PACKAGES and not flash_kernels.installed(path):
             text = f"{path}, whose package {flash_kernels.PACKAGES[path][1]} is not installed"
             yield Finding("attention", "error", text, flash_kernels.REMEDIES[path])

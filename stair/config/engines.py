@@ -5,21 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from stair.config.field_types import Count, Positive, Share, Strict, Texts
 from stair.config.sglang_arguments import decisive_arguments
+from stair.core import Truncation
 
 EngineName = Literal["transformers", "sglang"]
 
 
-class TransformersEngine(Strict):
-    """The reference engine."""
+class TransformersSettings(Strict):
+    """The reference engine. It runs everything that the configuration allows."""
 
     reads: ClassVar[bool] = True
     """Whether it reads banks, captures states and answers with adapters."""
     is_server: ClassVar[bool] = False
     """Whether it is a server of its own, with an environment of its own."""
+    truncation: ClassVar[Truncation] = "sequential"
 
     device: Literal["auto", "cpu", "cuda"] = "auto"
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2", "flash_attention_3"] = "sdpa"
@@ -40,11 +42,12 @@ class TransformersEngine(Strict):
         return {"attention": self.attention}
 
 
-class SGLangEngine(Strict):
+class SGLangSettings(Strict):
     """SGLang's server, which every job that generates with it starts for itself."""
 
     reads: ClassVar[bool] = False
     is_server: ClassVar[bool] = True
+    truncation: ClassVar[Truncation] = "joint"
 
     environment: str | None = None
     version: str = "0.5.23"
@@ -57,6 +60,12 @@ class SGLangEngine(Strict):
     start_seconds: float = Field(3600, gt=0)
     stall_seconds: float = Field(300, gt=0)
     arguments: Texts = ()
+
+    @field_validator("arguments")
+    @classmethod
+    def _allowed(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        decisive_arguments(arguments)
+        return arguments
 
     @property
     def gpus(self) -> int:

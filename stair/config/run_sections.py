@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from stair.config.backbones import Model
 from stair.config.controls import Controls
 from stair.config.datasets import Benchmark, Hub, TrainingPool
-from stair.config.engines import EngineName, SGLangEngine, TransformersEngine
+from stair.config.engines import EngineName, SGLangSettings, TransformersSettings
 from stair.config.evaluation import Condition, Evaluation, Overview, Transitions
 from stair.config.field_types import Key, Strict, Text, Texts, labels_differ
 from stair.config.names import Select
@@ -61,8 +61,8 @@ class RunSections(Strict):
     transitions: Transitions
     overview: Overview
     claims: ClaimBounds = Field(default_factory=ClaimBounds)
-    transformers: TransformersEngine
-    sglang: SGLangEngine = Field(default_factory=SGLangEngine)
+    transformers: TransformersSettings
+    sglang: SGLangSettings = Field(default_factory=SGLangSettings)
 
     def shared_t1(self) -> Self:
         """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
@@ -137,8 +137,8 @@ class RunSections(Strict):
         evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
         return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
 
-    def engine_section(self, engine: EngineName) -> TransformersEngine | SGLangEngine:
-        sections: dict[EngineName, TransformersEngine | SGLangEngine] = {
+    def engine_section(self, engine: EngineName) -> TransformersSettings | SGLangSettings:
+        sections: dict[EngineName, TransformersSettings | SGLangSettings] = {
             "transformers": self.transformers,
             "sglang": self.sglang,
         }

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 OWN_OPTIONS = (
-    "--model-path", "--host", "--port", "--nccl-port", "--weight-version", "--dtype", "--device", "--attention-backend",
+    "--model-path", "--host", "--port", "--nccl-port", "--dtype", "--device", "--attention-backend",
     "--prefill-attention-backend", "--decode-attention-backend", "--sampling-backend", "--context-length",
     "--max-running-requests", "--tensor-parallel-size", "--tp-size", "--skip-tokenizer-init",
     "--enable-deterministic-inference", "--disable-overlap-schedule", "--log-level", "--log-level-http",
-    "--decode-log-interval", "--mem-fraction-static", "--max-total-tokens", "--sleep-on-idle",
+    "--decode-log-interval", "--mem-fraction-static", "--max-total-tokens", "--sleep-on-idle", "--watchdog-timeout",
 )  # fmt: skip
 """Arguments that keys of the configuration set, or that results depend on."""
 

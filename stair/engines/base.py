@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from stair.core import EngineIdentity
+from stair.core import EngineIdentity, Truncation
 
 if TYPE_CHECKING:
     from stair.method import Read, Receipt, Segment
 
 FinishReason = Literal["stop", "length", "context"]
-Truncation = Literal["sequential", "joint"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,6 @@ class SamplingSettings:
     presence_penalty: float = 0.0
     repetition_penalty: float = 1.0
     truncation: Truncation = "sequential"
-    """Top-p after renormalising the top-k (Transformers), or both on the full distribution (SGLang)."""
 
     def as_dict(self) -> dict[str, Any]:
         return dict(vars(self))
@@ -99,8 +97,6 @@ class Completion:
     receipt: Receipt | None
     """The facts of the read, if there was one."""
     usage: Usage
-    batch_invariant: bool | None = None
-    """Whether the engine gives the same tokens alone and in a batch; None if that was not observed."""
 
 
 class Engine(Protocol):

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from stair.config.engines import EngineName
+from stair.config.engines import EngineName, SGLangSettings
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
-from stair.engines.choice import engine_choice
+from stair.engines.sglang.launch import check_environment
+from stair.engines.sglang.supported import check_architecture, check_sampling
 from stair.models.hub import check_lock
 from stair.models.model_folder import check_weights, known_architecture, read_architecture
 from stair.records.files import existing_folder, read_mapping
@@ -79,7 +80,8 @@ def _published(config: Config, controller: str, folder: Path) -> Iterator[str]:
 def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
     """Environments of engines that must still generate responses, kernels of hybrids to be trained, and unwritable folders."""
     for engine in _engines_to_run(config, paths):
-        yield from _said("", engine_choice(config, engine).check_environment)
+        if isinstance(section := config.engine_section(engine), SGLangSettings):
+            yield from _said("", check_environment, section)
     device = config.transformers.device
     if device == "cuda" or (device == "auto" and visible_gpus()):
         for controller in config.controllers:
@@ -181,13 +183,11 @@ def _engines(config: Config, model: str, architecture: str) -> Iterator[str]:
         engine, sampling = config.engine_for(model, benchmark), settings.sampling_for(benchmark)
         drawn.append((engine, sampling, f"evaluation_sampling, on {benchmark}"))
     for engine, sampling, key in drawn:
-        choice = engine_choice(config, engine)
-        yield from _said("", choice.check_settings)
-        yield from _said(
-            f"models.{model}.{key}: ", choice.check_sampling, sampling_settings(sampling, choice.truncation)
-        )
+        if not isinstance(section := config.engine_section(engine), SGLangSettings):
+            continue
+        yield from _said(f"models.{model}.{key}: ", check_sampling, sampling_settings(sampling, section.truncation))
         if architecture:
-            yield from _said(f"models.{model}: ", choice.check_architecture, architecture)
+            yield from _said(f"models.{model}: ", check_architecture, architecture, section.device)
 
 
 def _layers(config: Config, model: str, full: tuple[int, ...], count: int) -> Iterator[str]:

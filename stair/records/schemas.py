@@ -80,9 +80,6 @@ ROLLOUTS = _schema(
     sample=pa.int32(),
     **_GENERATED,
     **_PROOF,
-    batch_invariant=_nullable(
-        pa.bool_()
-    ),  # whether one prompt had the same tokens alone and among others; null: not known
 )
 
 _TURN = dict(

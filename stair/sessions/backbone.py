@@ -12,9 +12,9 @@ from stair.config.backbones import Model, Sampling
 from stair.config.engines import EngineName
 from stair.config.model import Config
 from stair.config.paths import RunPaths, require_folder
-from stair.core import EngineIdentity
-from stair.engines.base import Engine, SamplingSettings, Truncation
-from stair.engines.choice import EngineChoice, ModelFiles, Needs, engine_choice
+from stair.core import EngineIdentity, Truncation
+from stair.engines.base import Engine, SamplingSettings
+from stair.engines.choice import engine_identity, open_engine
 from stair.models.architecture import Architecture
 from stair.models.model_folder import check_weights, model_revision, read_architecture
 from stair.sessions.prompt_check import check_prompts
@@ -32,7 +32,8 @@ class Backbone:
     """Digest of the folder's contents: enters every response key."""
     architecture: Architecture
     renderer: Renderer
-    choice: EngineChoice
+    config: Config
+    engine_name: EngineName
     """The engine that its responses come from."""
     engine: EngineIdentity
     """The engine as response keys name it, without a device."""
@@ -50,7 +51,7 @@ class Backbone:
             ValueError: an unknown architecture, two sets of weights, or a tokenizer or template whose prompts are not the
                 paper's.
         """
-        settings, choice = config.models[model], engine_choice(config, engine)
+        settings = config.models[model]
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         check_weights(folder)
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
@@ -71,19 +72,24 @@ class Backbone:
             revision=revision,
             architecture=architecture,
             renderer=renderer,
-            choice=choice,
-            engine=choice.identity(settings.dtype),
+            config=config,
+            engine_name=engine,
+            engine=engine_identity(config, engine, settings.dtype),
         )
 
     @contextmanager
-    def running(self, needs: Needs) -> Iterator[Engine]:
-        """The engine, until the context ends.
-
-        Raises:
-            ValueError: the engine's environment is missing or has another version, or the model cannot run there.
-        """
-        model = ModelFiles(self.folder, self.settings.dtype, self.architecture.context, self.renderer.tokens)
-        with self.choice.open(model, needs) as engine:
+    def running(self, log: Path, **needs: Any) -> Iterator[Engine]:
+        """The engine, until the context ends; arguments and errors as of `open_engine`."""
+        opened = open_engine(
+            self.config,
+            self.engine_name,
+            self.folder,
+            dtype=self.settings.dtype,
+            tokens=self.renderer.tokens,
+            log=log,
+            **needs,
+        )
+        with opened as engine:
             self._check_identity(engine)
             yield engine
 
@@ -104,7 +110,7 @@ class Backbone:
 
     def sampling(self, settings: Sampling) -> SamplingSettings:
         """The configured sampling with the engine's truncation (docs/protocol.md)."""
-        return sampling_settings(settings, self.choice.truncation)
+        return sampling_settings(settings, self.config.engine_section(self.engine_name).truncation)
 
     def _check_identity(self, engine: Engine) -> None:
         loaded = replace(engine.identity, device=None, arguments=self.engine.arguments)

@@ -156,14 +156,10 @@ def _difference(text: str, expected: str) -> str:
     return f"{text[place : place + 40]!r} at character {place}, expected {expected[place : place + 40]!r}"
 
 
-def longest_prompt(
+def check_lengths(
     renderer: Renderer, context: int, problems: Iterable[Problem], max_new_tokens: int, table: Path
-) -> int:
-    """Tokens of the longest first prompt of `problems`, the rows of `table`.
-
-    Raises:
-        ValueError: it does not fit into the context with its response, or a problem contains a turn marker.
-    """
+) -> None:
+    """Raises ValueError if a problem of `table` does not fit into the context with its response, or contains a turn marker."""
     longest, name = 0, ""
     for problem in problems:
         ids = renderer.prompt_ids([], problem.user)
@@ -175,4 +171,3 @@ def longest_prompt(
             f"{table}: the prompt of problem {name} has {longest} tokens and max_new_tokens is {max_new_tokens}, together "
             f"more than the {context} positions of the model's RoPE (max_position_embeddings)"
         )
-    return longest

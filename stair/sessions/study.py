@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
-from stair.core import TURNS, EngineIdentity, Place, Problem, user_message
+from stair.core import EngineIdentity, Place, Problem, user_message
 from stair.engines.base import Engine
-from stair.engines.choice import Needs
 from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, ScheduledTurn
@@ -22,7 +21,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import SavedRows, read_table, rows_as
 from stair.sessions.backbone import Backbone
 from stair.sessions.banks import BankStore
-from stair.sessions.prompt_check import longest_prompt
+from stair.sessions.prompt_check import check_lengths
 from stair.sessions.trajectory import Control, Generation, Trajectory, questions
 
 if TYPE_CHECKING:
@@ -143,15 +142,13 @@ class Study:
         Raises:
             ValueError: another engine generated the first turns, and the configuration does not allow it.
         """
-        needs = Needs(
-            log=self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
-            started=lambda facts: None,
-            longest=self.longest,
+        running = self.backbone.running(
+            self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
             layers=self.layers,
             batch_width=self.settings.batch_width,
             adapter=self.adapter,
         )
-        engine = ended.enter_context(self.backbone.running(needs))
+        engine = ended.enter_context(running)
         if self.first_rows is None or self.config.evaluation.allow_mixed_engines:
             return engine
         rows = read_table(self.first_rows.path, RESPONSES, EngineIdentity.COLUMNS)
@@ -163,15 +160,15 @@ class Study:
             )
         return engine
 
-    def longest(self) -> int:
-        """Tokens of the longest conversation: a prompt with its response, or four turns at their limits.
-
-        Raises ValueError if a prompt does not fit into the context, or contains a turn marker.
-        """
-        context, most = self.backbone.architecture.context, self.backbone.settings.sampling_for(self.benchmark)
-        table, turns = self.paths.benchmark(self.benchmark), 1 if self.settings.turns == 1 else TURNS
-        problems, limit = self.problems.values(), most.max_new_tokens
-        return min(context, turns * (longest_prompt(self.backbone.renderer, context, problems, limit, table) + limit))
+    def check_lengths(self) -> None:
+        """Raises ValueError if a problem does not fit into the context with its response, or contains a turn marker."""
+        context, limit = (
+            self.backbone.architecture.context,
+            self.backbone.settings.sampling_for(self.benchmark).max_new_tokens,
+        )
+        check_lengths(
+            self.backbone.renderer, context, self.problems.values(), limit, self.paths.benchmark(self.benchmark)
+        )
 
     @property
     def place(self) -> Place:

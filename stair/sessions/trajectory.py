@@ -319,7 +319,6 @@ class Trajectory:
             finish_reason=completion.finish_reason,
             response_ids=array("i", ids),
             **identity.as_columns(),
-            batch_invariant=completion.batch_invariant,
             bank_sha256=bank.digest if bank is not None else None,
             bank_source=source if bank is not None else None,
             controlled_tokens=receipt.controlled_tokens if receipt else 0,

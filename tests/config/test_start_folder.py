@@ -8,7 +8,7 @@ import pytest
 
 from stair.config.paths import START, RunPaths, project_root
 from stair.config.resolve import resolve
-from stair.engines.choice import engine_choice
+from stair.engines.sglang.launch import check_environment
 from stair.models.hub import hub_sources
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +46,7 @@ def test_relative_paths_start_where_the_run_was_started(tmp_path: Path, monkeypa
         started / "far" / "run",
     ]
     with pytest.raises(ValueError, match=str(started / "servers")):
-        engine_choice(config, "sglang").check_environment()
+        check_environment(config.sglang)
     assert project_root() == ROOT, "the folder of the start has no Snakefile"
     # What comes with the project is found from anywhere, and absolute paths stay.
     shipped = resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})

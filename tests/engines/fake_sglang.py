@@ -6,43 +6,39 @@ import json
 import venv
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from stair.config.engines import SGLangSettings
 from stair.engines.base import Request
 from stair.engines.sglang.engine import SGLangEngine
-from stair.engines.sglang.launch import Launch
 from tests.engines.sglang_cases import request
 
-DIE, REFUSE, FAIL, STALL = range(100, 104)
+DIE, REFUSE, FAIL = range(100, 103)
 """First ids of prompts that make the server misbehave."""
 RETRACT = 104
 """The first id of a prompt that is retracted while more than two requests are under way."""
 
 _PROGRAM = """
-import json, os, signal, subprocess, sys, threading, time
+import json, os, signal, subprocess, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 given = dict(zip(sys.argv[1:], sys.argv[2:]))
 settings = json.loads(os.environ.get("FAKE_SGLANG", "{}"))
-print("usage: launch_server\\n" + "x" * 100_000 + "\\nUserWarning: old\\nRuntimeError: no such thing\\n   ^^^^^", flush=True)
-if settings.get("family"):  # a scheduler that does not tie itself to its parent
+print("x" * 100_000 + "\\nRuntimeError: no such thing", flush=True)
+if settings.get("family"):  # a scheduler, which stays in its parent's group
     subprocess.Popen(["sleep", "600"])
 if settings.get("start") == "die":
     sys.exit(3)
 facts = {
-    "version": "0.5.23", "dtype": given["--dtype"], "attention_backend": given["--attention-backend"],
-    "sampling_backend": "pytorch", "enable_deterministic_inference": True, "tp_size": 1, "max_total_num_tokens": 1000,
+    "model_path": given["--model-path"], "version": "0.5.23", "dtype": given["--dtype"],
+    "attention_backend": given["--attention-backend"], "sampling_backend": "pytorch",
+    "enable_deterministic_inference": True, "tp_size": 1, "max_total_num_tokens": 1000,
 }
-under_way, stalled = 0, threading.Event()
+under_way = 0
 
 
 class Answers(BaseHTTPRequestHandler):
     def do_GET(self):
-        if stalled.is_set():
-            time.sleep(600)
-        if self.path == "/model_info":
-            self.answer({"weight_version": settings.get("name", given["--weight-version"])})
-        elif self.path == "/server_info":
+        if self.path == "/server_info":
             self.answer(facts | settings.get("facts", {}))
         else:
             self.answer({}, 503 if settings.get("start") == "never" else 200)
@@ -56,24 +52,18 @@ class Answers(BaseHTTPRequestHandler):
         time.sleep(0.02)
         many |= under_way > 2
         under_way -= 1
-        if asked["return_logprob"]:  # of the comparison
-            pass
-        elif ids[0] == 100:
+        if ids[0] == 100:
             os.kill(os.getpid(), signal.SIGKILL)
         elif ids[0] == 101:
             return self.answer({"error": "it cannot be"}, 400)
         elif ids[0] == 102:
             return self.answer({"error": "it went wrong"}, 500)
-        elif ids[0] == 103:
-            stalled.set()
-            time.sleep(600)
         drawn = [10 + sampling["sampling_seed"] % 80, sampling["stop_token_ids"][0]]
         reason = {"type": "stop", "matched": drawn[-1]}
         if sampling["max_new_tokens"] == 1:
             drawn, reason = drawn[:1], {"type": "length", "length": 1}
         self.answer({"output_ids": drawn, "meta_info": {
-            "finish_reason": reason, "prompt_tokens": len(ids), "num_retractions": int(ids[0] == 104 and many),
-            "output_token_logprobs": [[-0.5, token, None] for token in drawn]}})
+            "finish_reason": reason, "prompt_tokens": len(ids), "num_retractions": int(ids[0] == 104 and many)}})
 
     def answer(self, content, status=200):
         body = json.dumps(content).encode()
@@ -97,8 +87,8 @@ _MODEL = {
 }  # fmt: skip
 
 
-def make_environment(folder: Path) -> Launch:
-    """Writes an environment and a model's folder."""
+def make_environment(folder: Path) -> SGLangSettings:
+    """Writes an environment, and a model's folder beside it."""
     venv.create(folder / "env", symlinks=True)
     (packages,) = (folder / "env" / "lib").glob("python3*/site-packages")
     for name, version in (("sglang", "0.5.23"), ("sglang_plain_cpu", "0.1.0")):
@@ -110,14 +100,20 @@ def make_environment(folder: Path) -> Launch:
     (packages / "sglang" / "launch_server.py").write_text(_PROGRAM)
     (folder / "model").mkdir()
     (folder / "model" / "config.json").write_text(json.dumps(_MODEL))
-    return Launch(folder / "env", "0.5.23", folder / "model", 100, "float32", "cpu", "torch_native", running=8)
+    return settings_of(folder)
 
 
-def make_engine(launch: Launch, *, width: int = 8, **options: Any) -> SGLangEngine:
+def settings_of(folder: Path) -> SGLangSettings:
+    environment = str(folder / "env")
+    return SGLangSettings(environment=environment, device="cpu", attention="torch_native", concurrency=8)
+
+
+def make_engine(settings: SGLangSettings, **changes: object) -> SGLangEngine:
     """An engine whose server is such a process."""
-    log = launch.environment.parent / "server.log"
-    log.unlink(missing_ok=True)
-    return SGLangEngine(launch, tokens=300, width=width, log=log, **options)
+    folder = settings.environment_folder.parent
+    (folder / "server.log").unlink(missing_ok=True)
+    changed = settings.model_copy(update=changes)
+    return SGLangEngine(changed, folder / "model", "float32", tokens=300, log=folder / "server.log")
 
 
 def numbered(count: int, first: int = 110) -> list[Request]:

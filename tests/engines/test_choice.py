@@ -1,4 +1,4 @@
-"""What the pipeline knows of an engine before it is loaded is said once, and holds for the engine that is then opened."""
+"""What the pipeline knows of an engine before it is loaded is said once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.engines.choice import engine_choice
+from stair.engines.choice import engine_identity
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,7 +20,7 @@ def config() -> Config:
 
 
 def test_the_part_of_response_keys(config: Config) -> None:
-    sglang = engine_choice(config, "sglang").identity("bfloat16").as_key()
+    sglang = engine_identity(config, "sglang", "bfloat16").as_key()
     assert sglang == {
         "name": "sglang",
         "version": config.sglang.version,
@@ -28,24 +28,17 @@ def test_the_part_of_response_keys(config: Config) -> None:
         "dtype": "bfloat16",
         "arguments": "--quantization fp8 --tensor-parallel-size 2",
     }
-    transformers = engine_choice(config, "transformers").identity("float32").as_key()
+    transformers = engine_identity(config, "transformers", "float32").as_key()
     assert transformers.keys() == {"name", "version", "attention", "dtype"}
     third = config.model_copy(
         update={"transformers": config.transformers.model_copy(update={"attention": "flash_attention_3"})}
     )
-    assert engine_choice(third, "transformers").identity("bfloat16").as_key()["attention"] == "flash_attention_3"
+    assert engine_identity(third, "transformers", "bfloat16").as_key()["attention"] == "flash_attention_3"
 
 
 def test_each_engine_draws_by_its_own_law(config: Config) -> None:
-    assert engine_choice(config, "transformers").truncation == "sequential"
-    assert engine_choice(config, "sglang").truncation == "joint"
-
-
-def test_only_sglang_refuses_models_and_settings(config: Config) -> None:
-    cpu = config.model_copy(update={"sglang": config.sglang.model_copy(update={"device": "cpu"})})
-    engine_choice(cpu, "transformers").check_architecture("qwen3_5")
-    with pytest.raises(ValueError, match="SGLang on cpu runs qwen3, not qwen3_5"):
-        engine_choice(cpu, "sglang").check_architecture("qwen3_5")
+    assert config.transformers.truncation == "sequential"
+    assert config.sglang.truncation == "joint"
 
 
 def test_no_other_code_asks_for_an_engine_by_its_name() -> None:

@@ -37,13 +37,6 @@ def test_alone_in_a_batch_and_in_reverse(small_model: Models, architecture: str,
     assert len(lengths) > 3, "the responses end at many lengths, so rows were refilled at many steps"
 
 
-@pytest.mark.parametrize(("dtype", "seen"), [(torch.float32, True), (torch.bfloat16, None)], ids=["fp32", "bf16"])
-def test_only_what_was_compared_is_called_invariant(small_model: Models, dtype: torch.dtype, seen: bool | None) -> None:
-    runner = engine(small_model("qwen3", dtype))
-    (done,) = runner.run([request("a", 9, 6, capture=None)])
-    assert done.batch_invariant is seen
-
-
 @pytest.mark.parametrize(("architecture", "attention", "prefill"), PAIRS)
 def test_a_long_neighbour_changes_nothing(architecture: str, attention: str, prefill: int) -> None:
     """The neighbour makes the visible cache many blocks longer than the row needs."""

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from stair.engines.sglang.launch import Launch, check_environment
+from stair.config.engines import SGLangSettings
+from stair.engines.sglang.launch import check_environment
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_missing_environment_and_another_version_are_said(tmp_path: Path) -> None:
-    launch = Launch(tmp_path / "none", "0.5.23", tmp_path, 100, "float32", "cpu", "torch_native", running=4)
     with pytest.raises(ValueError, match="make sglang-env"):
-        launch.check()
+        check_environment(SGLangSettings(environment=str(tmp_path / "none")))
     packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "sglang-0.5.1.dist-info"
     packages.mkdir(parents=True)
     (packages / "METADATA").write_text("Metadata-Version: 2.1\nName: sglang\nVersion: 0.5.1\n")
     (tmp_path / "env" / "bin").mkdir()
     (tmp_path / "env" / "bin" / "python").touch()
     with pytest.raises(ValueError, match=r"holds SGLang 0\.5\.1, but sglang\.version is 0\.5\.23"):
-        replace(launch, environment=tmp_path / "env").check()
+        check_environment(SGLangSettings(environment=str(tmp_path / "env")))
 
 
 def test_an_environment_for_another_device_is_said(tmp_path: Path) -> None:
@@ -34,16 +33,17 @@ def test_an_environment_for_another_device_is_said(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
 
+    cpu, cuda = (SGLangSettings(environment=str(tmp_path), device=device) for device in ("cpu", "cuda"))
     install("sglang", "0.5.23")
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").touch()
-    check_environment(tmp_path, "0.5.23", "cuda")
+    check_environment(cuda)
     with pytest.raises(ValueError, match=r"lacks sglang-plain-cpu, but .* is cpu; .*`make sglang-env DEVICE=cpu`"):
-        check_environment(tmp_path, "0.5.23", "cpu")
+        check_environment(cpu)
     install("sglang_plain_cpu", "0.2.0")
-    check_environment(tmp_path, "0.5.23", "cpu")
+    check_environment(cpu)
     with pytest.raises(ValueError, match=r"has sglang-plain-cpu, .* is cuda; .*`make sglang-env DEVICE=cuda`"):
-        check_environment(tmp_path, "0.5.23", "cuda")
+        check_environment(cuda)
 
 
 def test_make_builds_the_environment_of_the_device_that_is_meant() -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from stair.config.engines import SGLangSettings
 from stair.config.sglang_arguments import OWN_OPTIONS, decisive_arguments
 from stair.engines.sglang.launch import Launch
 
 
-def launch(place: Path, **changes: Any) -> Launch:
-    base = Launch(place, "0.5.23", place, 512, "float32", "cpu", "torch_native", 4, 1, 0.5, 1000)
-    return replace(base, **changes)
+def launch(place: Path) -> Launch:
+    settings = SGLangSettings(device="cpu", attention="torch_native", memory_fraction=0.5, cache_tokens=1000)
+    return Launch(settings, place, "float32", 512)
 
 
 def test_what_the_run_sets_is_known_by_name(tmp_path: Path) -> None:
-    command = launch(tmp_path).command(1, 2, "me")
+    command = launch(tmp_path).command(1, 2)
     assert {word for word in command if word.startswith("--")} <= set(OWN_OPTIONS)
 
 
@@ -37,7 +37,7 @@ def test_further_arguments_enter_the_key_and_the_runs_own_are_refused() -> None:
         with pytest.raises(ValueError, match=r"sglang\.arguments: --\w+ is set by the run"):
             decisive_arguments(own)
     with pytest.raises(ValueError, match="'2048' is no option"):
-        decisive_arguments(("2048",))
+        SGLangSettings(arguments=("2048",))
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def test_further_arguments_enter_the_key_and_the_runs_own_are_refused() -> None:
         ({"dtype": "bfloat16"}, "reports dtype bfloat16, expected float32"),
         ({"enable_deterministic_inference": False}, "reports enable_deterministic_inference False"),
         ({"sampling_backend": None}, "reports sampling_backend None, expected pytorch"),
-        ({"max_total_num_tokens": 80}, "holds 80 tokens, and one response of this run can need 90"),
+        ({"model_path": "/other"}, "reports model_path /other"),
     ],
 )
 def test_a_server_that_is_another_than_was_started_is_refused(tmp_path: Path, facts: dict[str, Any], said: str) -> None:
-    sound = launch(tmp_path).promised | {"max_total_num_tokens": 1000}
-    launch(tmp_path).check_report(sound, needed=90)
+    sound = launch(tmp_path).promised
+    launch(tmp_path).check_report(sound)
     with pytest.raises(ValueError, match=said):
-        launch(tmp_path).check_report(sound | facts, needed=90)
+        launch(tmp_path).check_report(sound | facts)
 
 
 def test_the_server_asks_itself_and_no_proxy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import check_inputs
 from stair.sessions.prompt_check import expected_prompt
 from stair.sessions.renderer import Renderer
-from stair.sessions.study import Study
 from stair.stages.data import stage as data_stage
 from stair.stages.evaluation import stage as evaluation_stage
 from stair.stages.preflight import stage
@@ -102,15 +101,6 @@ def test_what_is_written(place: Path) -> None:
         assert renderer.tokenizer.decode(example["ids"][start:end]) == "".join(
             expected_prompt(renderer, [], "And what is 3 + 4?")
         )
-
-
-@pytest.mark.parametrize(("turns", "factor"), [(1, 1), (4, 4)])
-def test_a_server_is_asked_for_the_longest_conversation(place: Path, turns: int, factor: int) -> None:
-    config = configured(place)
-    config.conditions["vanilla"] = config.conditions["vanilla"].model_copy(update={"turns": turns})
-    study = Study(config, with_data(config), MODEL, "ours", "vanilla")
-    prompt = max(len(study.backbone.renderer.prompt_ids([], problem.user)) for problem in study.problems.values())
-    assert study.longest() == min(512, factor * (prompt + 40))
 
 
 def test_a_template_that_the_configuration_does_not_name_stops_the_run(place: Path) -> None:

@@ -250,7 +250,7 @@ def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> lis
     }
     responses = [response for response in rollouts([1] * len(splits)) if response.record_id != without]
     responses[0] = responses[0]._replace(response_tokens=0)
-    others = {"batch_invariant": None, "model": model, "device": "", "seed": 0, "prompt_tokens": 3}
+    others = {"model": model, "device": "", "seed": 0, "prompt_tokens": 3}
     rows = [
         {**response._asdict(), **text, **others, "response_ids": [5, 2][: response.response_tokens]}
         for response in responses

@@ -10,8 +10,8 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+from stair.config.engines import SGLangSettings
 from stair.engines.sglang.engine import SGLangEngine
-from stair.engines.sglang.launch import Launch
 from tests.conftest import TOKENS, random_model
 from tools.tiny_backbones import save_tokenizer
 
@@ -43,19 +43,15 @@ def engine(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
     Its cache holds 16 prompts of a hundred tokens, but not their responses; it begins as many as it can.
     """
-    launch = Launch(
-        environment=ENVIRONMENT,
-        version="0.5.23",
-        folder=model_folder,
-        context=CONTEXT,
-        dtype="float32",
+    settings = SGLangSettings(
+        environment=str(ENVIRONMENT),
         device="cpu",
         attention="torch_native",
-        running=16,
+        concurrency=16,
         cache_tokens=1700,
         arguments=("--schedule-conservativeness", "0.01"),
         start_seconds=280,
     )
     log = tmp_path_factory.mktemp("server") / "server.log"
-    with closing(SGLangEngine(launch, tokens=TOKENS, width=16, log=log)) as made:
+    with closing(SGLangEngine(settings, model_folder, "float32", tokens=TOKENS, log=log)) as made:
         yield made

@@ -25,7 +25,6 @@ pytestmark = [pytest.mark.sglang, pytest.mark.timeout(900)]
 MODEL = "qwen3-4b-instruct"
 RECORDS = 8
 RESPONSES = 4 * RECORDS
-STALL_SECONDS = 6
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory, model_folder: Path) -> Pa
         "rollouts": {"engine": "sglang", "shards": 1},
         **dict.fromkeys(("replay", "controls", "runtime")),
         # Few at a time, so that there is a middle.
-        "sglang": {"environment": str(ENVIRONMENT), "concurrency": 3, "cache_tokens": 4096, "stall_seconds": STALL_SECONDS},
+        "sglang": {"environment": str(ENVIRONMENT), "concurrency": 3, "cache_tokens": 4096},
     }  # fmt: skip
     path = folder / "shard.yaml"
     path.write_text(yaml.safe_dump(overlay))
@@ -104,7 +103,7 @@ def shard(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     try:
         wait_for(folder, job, lambda: "the server is ready" in (folder / "output.txt").read_text()[before:])
         family = psutil.Process(job.pid).children(recursive=True)
-        assert len(family) > 3
+        assert len(family) > 2
         yield job
     finally:
         job.kill()
@@ -147,6 +146,14 @@ def assert_as_undisturbed(folder: Path, undisturbed: Path, *before: list[bytes])
     assert sealed == (undisturbed / "results" / "shard" / "rollouts" / f"{MODEL}.parquet").read_bytes()
 
 
+def configure(run: Path, **settings: float) -> None:
+    """Changes the server's settings of a run."""
+    path = run / "config.resolved.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["sglang"].update(settings)
+    path.write_text(yaml.safe_dump(config))
+
+
 def test_an_undisturbed_shard(undisturbed: Path) -> None:
     results = undisturbed / "results" / "shard"
     rows = pq.read_table(results / "rollouts" / f"{MODEL}.parquet").to_pylist()
@@ -154,18 +161,13 @@ def test_an_undisturbed_shard(undisturbed: Path) -> None:
     assert {(row["engine"], row["engine_version"], row["attention"], row["dtype"], row["device"]) for row in rows} == {
         ("sglang", "0.5.23", "torch_native", "float32", "cpu")
     }
-    assert {row["batch_invariant"] for row in rows} == {True}
     assert {row["finish_reason"] for row in rows} == {"stop", "length"}
     assert len({tuple(row["response_ids"]) for row in rows}) == RESPONSES
-    manifest = json.loads((results / "rollouts" / f"{MODEL}.parquet.manifest.json").read_text())
-    assert manifest["batch_invariant"] == {"yes": RESPONSES}
-    (server,) = manifest["servers"]
-    assert server["versions"]["sglang"] == "0.5.23"
-    assert server["deterministic"] is True
-    assert (results / "logs" / "rollouts" / MODEL / "server-0-of-1.log").read_text().count("----") == 1
+    log = (results / "logs" / "rollouts" / MODEL / "server-0-of-1.log").read_text()
+    assert log.count("----") == 1 and "'sglang': '0.5.23'" in log.splitlines()[0]
 
 
-def test_a_shard_that_is_killed_and_then_loses_its_server(prepared: Path, undisturbed: Path, tmp_path: Path) -> None:
+def test_a_shard_that_is_killed_and_then_loses_servers(prepared: Path, undisturbed: Path, tmp_path: Path) -> None:
     """Each attempt resumes at the first missing response, and no server outlives its job (`shard`)."""
     run = new_run(tmp_path, prepared)
     states = []
@@ -176,17 +178,19 @@ def test_a_shard_that_is_killed_and_then_loses_its_server(prepared: Path, undist
         states.append(logged(tmp_path))
     with shard(tmp_path) as job:
         wait_for_records(tmp_path, job, 5)
-        for process in psutil.Process(job.pid).children(recursive=True):
-            process.suspend()
+        family = psutil.Process(job.pid).children(recursive=True)
+        max(family, key=lambda each: each.memory_info().rss).kill()  # the process that computes
         assert job.wait(timeout=60) == 2
         states.append(logged(tmp_path))
-    (line,) = [line for line in (tmp_path / "output.txt").read_text().splitlines() if "sign of life" in line]
-    assert (
-        f"SGLang's server gave no sign of life for {STALL_SECONDS} s" in line and "run the same command again" in line
-    )
+    lines = (tmp_path / "output.txt").read_text().splitlines()
+    (line,) = [line for line in lines if "SGLang's server ended with exit code" in line]
+    assert "run the same command again" in line
+    # No batch is as fast as that, so SGLang's watchdog ends the server.
+    configure(run, stall_seconds=0.001)
+    stalled = run_in(tmp_path, *COMMAND, check=False)
+    assert stalled.returncode == 2 and "watchdog timeout" in stalled.stderr, stalled.stderr
+    states.append(logged(tmp_path))
     # The rest at another concurrency.
-    config = yaml.safe_load((run / "config.resolved.yaml").read_text())
-    config["sglang"]["concurrency"] = 16
-    (run / "config.resolved.yaml").write_text(yaml.safe_dump(config))
+    configure(run, stall_seconds=300, concurrency=16)
     run_in(tmp_path, *COMMAND)
     assert_as_undisturbed(tmp_path, undisturbed, *states)

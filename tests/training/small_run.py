@@ -96,7 +96,7 @@ def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str
     return dict(
         model=MODEL, record_id=record, problem_id=problem, sample=sample, seed=0, prompt_tokens=1,
         response_tokens=len(ids), response="", finish_reason="stop", prompt_ids_sha256="", response_ids=ids,
-        batch_invariant=None, **told,
+        **told,
     )  # fmt: skip
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from stair.engines.base import Completion, FinishReason, Request, Usage
-from stair.engines.sglang.invariance import Scored
-from stair.engines.sglang.server import Unanswered
 
 _MASKED = -1e9
 """Added to logits that must not be drawn: its exponential is zero at any temperature, and JSON has it, unlike infinity."""
@@ -35,7 +33,7 @@ class Asker:
         """The output limit, clamped to the context."""
         return min(request.max_new_tokens, self.context - len(request.prompt_ids))
 
-    def payload(self, request: Request, **more: Any) -> dict[str, Any]:
+    def payload(self, request: Request) -> dict[str, Any]:
         """The body of `/generate`, with every parameter: a missing one would come from the model's generation_config.json."""
         sampling = request.sampling
         beyond = range(self.tokens, self.vocabulary)
@@ -65,7 +63,6 @@ class Asker:
             },
             "stream": False,
             "return_logprob": False,
-            **more,
         }
 
     def completion(self, request: Request, answer: dict[str, Any]) -> Completion:
@@ -73,30 +70,15 @@ class Asker:
 
         Raises:
             Retracted: the tokens were drawn without their penalty; the request must be sent again.
-            Unanswered: the server ended the response early.
-            ValueError: the server rejects the request, or its answer cannot be right.
+            ValueError: the server rejects the request or ended the response early, or its answer cannot be right.
         """
-        try:
-            return self._completion(request, answer)
-        except (KeyError, TypeError) as error:
-            problem = f"SGLang's answer is not one: {type(error).__name__}: {error}"
-            raise ValueError(f"request {request.key[:12]}: {problem}") from error
-
-    def scored(self, request: Request, answer: dict[str, Any]) -> Scored:
-        """A response's tokens with the log-probability of each, as the server gives them. Raises as `completion`."""
-        completion = self.completion(request, answer)
-        return completion.response_ids, tuple(one[0] for one in answer["meta_info"]["output_token_logprobs"])
-
-    def _completion(self, request: Request, answer: dict[str, Any]) -> Completion:
         facts, ids = answer["meta_info"], tuple(answer["output_ids"])
         reason = facts["finish_reason"] or {}
-        kind, name = reason.get("type"), f"request {request.key[:12]}"
+        kind = reason.get("type")
         if kind == "abort":
-            if reason.get("status_code") == 400:
-                raise ValueError(f"{name}: SGLang's server refuses it: {reason.get('message')}")
-            raise Unanswered(f"aborted: {reason.get('message')}")
+            raise ValueError(f"SGLang's server aborted it: {reason.get('message')}")
         if facts.get("num_retractions") and request.sampling.presence_penalty:
-            raise Retracted(name)
+            raise Retracted
         limit = self.limit(request)
         finish: FinishReason
         if kind == "stop":
@@ -110,7 +92,7 @@ class Asker:
         right &= not any(token in request.stop_ids for token in ids[:-1])
         if not right:
             raise ValueError(
-                f"{name}: unexpected response from SGLang: {len(ids)} of at most {limit} tokens, finish reason "
+                f"unexpected response from SGLang: {len(ids)} of at most {limit} tokens, finish reason "
                 f"{reason}, {facts['prompt_tokens']} prompt tokens (a key/value cache that is too small cuts responses off)"
             )
         return Completion(request.key, ids, finish, None, None, Usage(len(request.prompt_ids), len(ids)))

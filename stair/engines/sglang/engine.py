@@ -6,19 +6,16 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
+from stair.config.engines import SGLangSettings
 from stair.core import EngineIdentity
 from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.sglang.client import Asker, Retracted
-from stair.engines.sglang.invariance import NOT_COMPARED, TOGETHER, Comparison, Scored, compare
-from stair.engines.sglang.launch import Launch
-from stair.engines.sglang.server import Server, ServerFailed, Unanswered
+from stair.engines.sglang.launch import Launch, check_environment
+from stair.engines.sglang.server import Server, ServerFailed
 from stair.engines.sglang.supported import check_architecture, check_request
 from stair.models.architecture import describe
 from stair.records.files import read_mapping
@@ -30,22 +27,17 @@ _TICK_SECONDS = 0.5
 _DEATH_SECONDS = 5.0
 """An answer that a dying server breaks off precedes the end of its process by less."""
 
-Answer = TypeVar("Answer")
-Parse = Callable[[Request, dict[str, Any]], Answer]
-
 
 class SGLangEngine:
     """Generates by a server that starts with the first request and ends with `close` or with this process.
 
-    Each running request has a thread that waits for its answer. A server that dies or stalls ends the run: the work log has
-    the finished responses, so the same job resumes with a new server.
+    Each running request has a thread that waits for its answer. A server that dies ends the run: the work log has the finished
+    responses, so the same job resumes with a new server.
 
     Args:
+        folder: the model.
         tokens: the number of the tokenizer's tokens; larger ids are never drawn.
-        width: concurrent requests. Changes no response where the server is batch invariant.
         log: the file of the server's output.
-        started: called with the server's report when it is ready.
-        needed: the most tokens of a response with its prompt; the server's cache must hold it.
 
     Raises:
         ValueError: there is no such environment, or the model cannot run there.
@@ -53,29 +45,19 @@ class SGLangEngine:
 
     reconstructions_at_once = 1
 
-    def __init__(
-        self,
-        launch: Launch,
-        *,
-        tokens: int,
-        width: int,
-        log: Path,
-        started: Callable[[dict[str, Any]], None] | None = None,
-        needed: int = 0,
-    ) -> None:
-        content = read_mapping(launch.folder / "config.json")
-        facts = describe(content)
-        check_architecture(facts.name, launch.device)
-        launch.check()
-        device = "cpu" if launch.device == "cpu" else _gpu_name()
-        self.identity = EngineIdentity("sglang", launch.version, launch.attention, launch.dtype, device)
-        self._launch, self._log, self._started, self._needed = launch, log, started, needed
-        self._tokens, self._ends, self._width = tokens, _ends(launch.folder), width
+    def __init__(self, settings: SGLangSettings, folder: Path, dtype: str, *, tokens: int, log: Path) -> None:
+        facts = describe(read_mapping(folder / "config.json"))
+        check_architecture(facts.name, settings.device)
+        check_environment(settings)
+        device = "cpu" if settings.device == "cpu" else _gpu_name()
+        self.identity = EngineIdentity("sglang", settings.version, settings.attention, dtype, device)
+        self._launch, self._log = Launch(settings, folder, dtype, facts.context), log
+        self._ends, self._width = _ends(folder), settings.concurrency
         self._asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
-        self._pool = ThreadPoolExecutor(max(width, TOGETHER), thread_name_prefix="sglang")
+        self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="sglang")
         self._submitted: deque[Request] = deque()
-        self._ended: SimpleQueue[Future[Completion]] = SimpleQueue()
-        self._invariant: bool | None = None
+        self._running: dict[Future[Completion], tuple[Request, int]] = {}
+        """The requests at the server, each with the width at which it was sent."""
         self.server: Server | None = None
         self.watch: Callable[[int, int], None] | None = None
         self.failed: Callable[[str, str], None] | None = None
@@ -95,48 +77,46 @@ class SGLangEngine:
         Raises:
             ValueError: the server does not come up, or a request needs something that this engine cannot do.
                 Without `failed`: the server did not answer a request.
-            ServerFailed: the server died or stalled.
+            ServerFailed: the server died.
         """
         source = iter(requests)
         self._submitted.clear()
-        self._ended = SimpleQueue()
-        under_way: dict[Future[Completion], tuple[Request, int]] = {}  # with the width at which each was sent
+        self._running.clear()
         drawn = 0
         while True:
-            while len(under_way) < self._width and (request := self._next(source)) is not None:
+            while len(self._running) < self._width and (request := self._next(source)) is not None:
                 if len(request.prompt_ids) >= self._asker.context:
                     yield Completion(request.key, (), "context", None, None, Usage(len(request.prompt_ids), 0))
                     continue
-                if self.server is None:
-                    self._open(request)
-                under_way[self._send(request, self._complete, self._ended)] = request, self._width
-            if not under_way:
+                server = self.server or self._open()
+                self._check_room(server, request)
+                self._running[self._pool.submit(self._ask, server, request)] = request, self._width
+            if self.server is None or not self._running:
                 return
-            future = self._next_ended(self._ended, len(under_way), drawn)
-            (request, width), error = under_way.pop(future), future.exception()
-            if error is None:
-                completion = future.result()
-                drawn += completion.usage.response_tokens
-                yield completion
-            elif isinstance(error, Retracted):
-                self._submitted.append(request)
-                if width == self._width:  # not again for the others of the same full cache
-                    self._narrow()
-            else:
-                self._tell(len(under_way), drawn)  # a signal to stop can end the server too
-                if not isinstance(error, ValueError) or self.failed is None:
-                    raise error
-                self.failed(request.key, str(error))
+            ended, _ = wait(self._running, timeout=_TICK_SECONDS, return_when=FIRST_COMPLETED)
+            self._tell(len(self._running), drawn)  # before the check: a signal to stop can end the server too
+            self.server.check()
+            for future in ended:
+                request, width = self._running.pop(future)
+                try:
+                    completion = future.result()
+                except Retracted:
+                    self._submitted.append(request)
+                    if width == self._width:  # not again for the others of the same full cache
+                        self._narrow()
+                except ValueError as error:
+                    self.server.check(within=_DEATH_SECONDS)
+                    problem = f"request {request.key[:12]}: {error}"
+                    if self.failed is None:
+                        raise ValueError(problem) from error
+                    self.failed(request.key, problem)
+                else:
+                    drawn += completion.usage.response_tokens
+                    yield completion
 
     def ended(self) -> list[Completion]:
         """The responses that have ended and were not yielded; see `Engine.ended`."""
-        completions = []
-        with suppress(Empty):
-            while True:
-                future = self._ended.get_nowait()
-                if future.exception() is None:
-                    completions.append(future.result())
-        return completions
+        return [future.result() for future in self._running if future.done() and future.exception() is None]
 
     def close(self) -> None:
         """Ends the server, and with it the running requests."""
@@ -144,8 +124,8 @@ class SGLangEngine:
             self.server.stop()
         self._pool.shutdown(cancel_futures=True)
 
-    def _open(self, probe: Request) -> None:
-        """Starts the server and observes its batch invariance on a request.
+    def _open(self) -> Server:
+        """Starts the server.
 
         Raises:
             ValueError: it does not start, or is not the configured one. No response can be the cause, so this is no ServerFailed.
@@ -154,75 +134,25 @@ class SGLangEngine:
         self.server = Server(self._launch, self._log)
         try:
             self.server.wait_until_ready(lambda: self._tell(0, 0))
-            facts = self.server.facts
-            self._launch.check_report(facts, max(self._needed, len(probe.prompt_ids) + self._asker.limit(probe)))
-            comparison = self._compare(probe)
         except ServerFailed as error:
             raise ValueError(str(error)) from error
-        _print(f"the server is ready; {comparison}")
-        self._invariant = comparison.batch_invariant
-        if self._started is not None:
-            self._started(
-                {
-                    "batch_invariant": comparison.batch_invariant,
-                    "same_tokens": comparison.same_tokens,
-                    "same_log_probabilities": comparison.same_log_probabilities,
-                    "versions": self._launch.versions(),
-                    "attention": facts.get("attention_backend"),
-                    "sampling": facts.get("sampling_backend"),
-                    "deterministic": facts.get("enable_deterministic_inference"),
-                    "dtype": facts.get("dtype"),
-                    "cache_tokens": facts.get("max_total_num_tokens"),
-                }
+        self._launch.check_report(self.server.facts)
+        _print("the server is ready")
+        return self.server
+
+    def _ask(self, server: Server, request: Request) -> Completion:
+        """In a thread: the response to a request. Raises as `Server.generate` and `Asker.completion`."""
+        return self._asker.completion(request, server.generate(self._asker.payload(request)))
+
+    def _check_room(self, server: Server, request: Request) -> None:
+        """Raises ValueError if the server's cache may be too small for a response, which the server would then cut off."""
+        needed = len(request.prompt_ids) + self._asker.limit(request)
+        room = server.facts.get("max_total_num_tokens")
+        if isinstance(room, int) and room < needed + 2:  # the server keeps some of its cache for itself
+            raise ValueError(
+                f"the server's key/value cache holds {room} tokens, and request {request.key[:12]} can need {needed}; give it "
+                "more memory (sglang.memory_fraction, sglang.cache_tokens, sglang.tensor_parallel)"
             )
-
-    def _compare(self, probe: Request) -> Comparison:
-        def ask(requests: Sequence[Request]) -> list[Scored]:
-            ended: SimpleQueue[Future[Scored]] = SimpleQueue()
-            futures = [self._send(request, self._asker.scored, ended, return_logprob=True) for request in requests]
-            for _ in futures:
-                self._next_ended(ended, 0, 0)
-            return [future.result() for future in futures]
-
-        try:
-            return compare(ask, probe)
-        except Retracted:
-            return NOT_COMPARED
-
-    def _send(
-        self, request: Request, parse: Parse[Answer], ended: SimpleQueue[Future[Answer]], **more: Any
-    ) -> Future[Answer]:
-        """Sends a request in a thread; the future comes out of `ended`."""
-        future = self._pool.submit(lambda: self._ask(request, parse, **more))
-        future.add_done_callback(ended.put)
-        return future
-
-    def _ask(self, request: Request, parse: Parse[Answer], **more: Any) -> Answer:
-        """In a thread: the answer to a request.
-
-        Raises:
-            ServerFailed: the server has ended.
-            Retracted: the request must be sent again.
-            ValueError: the server does not answer this request; it can answer others.
-        """
-        assert self.server is not None
-        try:
-            return parse(request, self.server.generate(self._asker.payload(request, **more)))
-        except Unanswered as error:
-            self.server.check(within=_DEATH_SECONDS)
-            raise ValueError(f"request {request.key[:12]}: {error}") from error
-
-    def _next_ended(self, ended: SimpleQueue[Future[Answer]], running: int, drawn: int) -> Future[Answer]:
-        """The next request that ends. Meanwhile `watch` is called, and the server must live."""
-        assert self.server is not None
-        while True:
-            self._tell(running, drawn)
-            self.server.check()
-            with suppress(Empty):
-                return ended.get(timeout=_TICK_SECONDS)
-
-    def _complete(self, request: Request, answer: dict[str, Any]) -> Completion:
-        return replace(self._asker.completion(request, answer), batch_invariant=self._invariant)
 
     def _narrow(self) -> None:
         """Halves the number of running requests. One alone always fits into the cache, so every response is generated."""
@@ -239,7 +169,7 @@ class SGLangEngine:
     def _next(self, source: Iterator[Request]) -> Request | None:
         request = self._submitted.popleft() if self._submitted else next(source, None)
         if request is not None:
-            check_request(request, self._tokens, self._ends)
+            check_request(request, self._ends)
         return request
 
 

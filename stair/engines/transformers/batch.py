@@ -52,7 +52,6 @@ class Batch:
         self._model, self._attachment, self._facts = model, attachment, facts
         parameter = next(model.parameters())
         self._device = parameter.device
-        self._invariant = seen_as_invariant(parameter.dtype)
         self.width = width
         self.rows: list[Row | None] = [None] * width
         self._cache = SlotCache(model.config, width, block, self._device)
@@ -158,7 +157,7 @@ class Batch:
             assert self._capture is not None
             segment = self._capture.segment(number, ids, request.stop_ids, request.capture)
         usage = Usage(len(request.prompt_ids), len(ids))
-        return Completion(request.key, ids, reason, segment, row.receipt, usage, batch_invariant=self._invariant)
+        return Completion(request.key, ids, reason, segment, row.receipt, usage)
 
 
 def unsound_reason(dtype: str) -> str:
@@ -167,14 +166,6 @@ def unsound_reason(dtype: str) -> str:
         f"the model's logits became NaN or infinite: its weights are damaged, or {dtype} is too narrow for it; finished "
         "responses are kept"
     )
-
-
-def seen_as_invariant(dtype: torch.dtype) -> bool | None:
-    """Whether a response has the same tokens alone and in a batch; None if nobody has compared them.
-
-    Tests compare them in FP32 and FP64. In 16 bits near ties are frequent.
-    """
-    return True if dtype.itemsize >= 4 else None
 
 
 def _ended(row: Row, context: int) -> FinishReason | None:

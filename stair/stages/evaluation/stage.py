@@ -25,7 +25,7 @@ from stair.sessions.study import Study
 def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
     """Generates one shard of a condition: every `of`-th session."""
     study = Study(config, paths, model, benchmark, condition)
-    study.longest()  # refuses a prompt that does not fit
+    study.check_lengths()
     sessions = Shard(shard, of).share(list(study.sessions))
     with ExitStack() as ended:
         run_shard(

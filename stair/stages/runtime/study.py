@@ -9,7 +9,7 @@ from typing import Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import ReadSpecification
-from stair.engines.choice import engine_choice
+from stair.engines.choice import engine_identity
 from stair.method import Reflector, load_controller
 from stair.models.architecture import describe
 from stair.models.device_and_dtype import DTYPES, resolved_device
@@ -111,7 +111,7 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
     shape, layers = shape_config(model, reduced=reduced), controlled_layers(reduced=reduced)
     facts = describe(shape)
     dtype = "float32" if reduced else config.models[model].dtype
-    engine = engine_choice(config, "transformers").identity(dtype)
+    engine = engine_identity(config, "transformers", dtype)
 
     def few(tokens: int) -> int:
         return max(tokens // REDUCED, 1) if reduced else tokens
