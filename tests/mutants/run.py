@@ -131,7 +131,8 @@ class Copy:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
         sys.executable = str(self.project / ".venv" / "bin" / "python")
         sys.path[:1] = [str(self.project), str(self.project / "grader")]
-        options, failures = ["-q", "-p", "no:cacheprovider", f"--basetemp={self.folder / 'tmp'}"], Failures()
+        failures = Failures()
+        options = ["-c", "pyproject.toml", "-q", "-p", "no:cacheprovider", f"--basetemp={self.folder / 'tmp'}"]
         code = pytest.main([*words, *options], plugins=[failures])
         (self.folder / "result").write_text(json.dumps([int(code), failures.names]))
         os._exit(0)
@@ -167,7 +168,7 @@ def _unmutated(tests: list[str]) -> list[str]:
 
 def part_of(file: str) -> str:
     """The folder of the product."""
-    folders = file.split("/")
+    folders = file.removesuffix(".py").split("/")
     return folders[2] if folders[1] == "stages" else "grader" if folders[0] == "grader" else folders[1]
 
 

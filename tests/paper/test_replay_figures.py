@@ -169,19 +169,13 @@ def test_intervals_are_in_the_csv(config: Config, figures: dict[str, Figure]) ->
 # ---------------------------------------------------------------- what is drawn
 
 
-def test_groups_are_solid_and_dashed_with_hollow_squares(figure: Figure) -> None:
-    if figure.exhibit.name == "read_prediction":
-        return
-    lines_by_style = [
-        [line for axes in figure.drawing.axes for line in axes.lines if line.get_marker() == style["marker"]]
+@pytest.mark.parametrize("name", ["historical_computation", "attention", "neighborhood"])
+def test_groups_are_solid_and_dashed_with_hollow_squares(figures: dict[str, Figure], name: str) -> None:
+    first, second = (
+        [line for axes in figures[name].drawing.axes for line in axes.lines if line.get_marker() == style["marker"]]
         for style in STYLES
-    ]
-    first, second = lines_by_style
-    assert (
-        len(first)
-        == len(second)
-        == {"historical_computation": 4, "attention": 4, "neighborhood": 4}[figure.exhibit.name]
     )
+    assert len(first) == len(second) == 4
     assert all(line.get_linestyle() == "-" for line in first)
     assert all(line.get_linestyle() == "--" and line.get_markerfacecolor() == "none" for line in second)
 

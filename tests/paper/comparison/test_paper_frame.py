@@ -204,7 +204,7 @@ def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -
                 p_values.append(replication(value, text, spreads[key], rounding=rounding).p_value)
         shares.append(np.mean([each < 0.05 for each in p_values]))
     share, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(DRAWS))
-    assert abs(share - 0.05) <= error, f"{share:.4f} of the numbers differ, standard error {error:.4f}"
+    assert abs(share - 0.05) <= 3 * error, f"{share:.4f} of the numbers differ, standard error {error:.4f}"
 
 
 @pytest.mark.parametrize(
