@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from answer_grader import __version__
-from answer_grader.__main__ import main
+from answer_grader.__main__ import _Progress, main
 from answer_grader.answer_forms import AnswerForms
 from answer_grader.json_lines import Difference, compare_files, grade_file
 
@@ -261,6 +261,19 @@ def test_utf_16_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="in is UTF-16; save it as UTF-8"):
         grade_file(tmp_path / "in", tmp_path / "out")
     assert not list(tmp_path.glob("out*"))
+
+
+def test_progress_is_printed_after_five_seconds_and_not_before_something_is_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = _Progress()
+    progress(5, 10)
+    progress._started -= 6
+    progress._last_printed -= 6
+    progress(0, 10)
+    progress(5, 10)
+    progress(6, 10)
+    assert capsys.readouterr().err == "50% graded, about 6 s left\n"
 
 
 def test_the_version_is_printed() -> None:

@@ -105,6 +105,10 @@ ACCEPTED = {
             *(r"math \{\frac{\pi}{4}+k\pi \mid k\in\mathbb{Z}\}", r"math \frac{\pi}{4}+k\pi \text{ for integer } k"),
         )
     },
+    "the set that a variable is taken from": {
+        r"math \{x\in\mathbb{Z}\mid x>3\}": [r"\mathbb{Z}\cap(3,\infty)"],
+        r"math (3,5)": [r"\{x\in(0,5)\mid x>3\}"],
+    },
     "units in one sign or in words": {
         "math 20": ["20℃"],
         r"math 20^\circ\text{C}": ["20℃", "20 ℃"],
@@ -244,6 +248,9 @@ REFUSED = {
         r"math \mathbb{R}": [r"\{(x,x^2) \mid x\in\mathbb{R}\}"],
         "math 3k": ["3n"],
         r"math ak\pi, k\in\mathbb{Z}": [r"bn\pi, n\in\mathbb{Z}", r"an\pi, a\in\mathbb{Z}"],
+    },
+    "the set that a variable is taken from": {
+        r"math \{x\in\mathbb{Z}\mid x>3\}": [r"\{x\in\mathbb{Q}\mid x>3\}", r"\{x\in[0,5]\mid x>3\}", "(3,\\infty)"],
     },
     "units in one sign or in words": {
         r"math 20^\circ\text{C}": ["20℉", "21℃"],
