@@ -65,6 +65,7 @@ def test_kind(text: str, kind: type) -> None:
         (r"1.5 \times 10^{3}", 1500),
         (r"\begin{vmatrix}1&2\\3&4\end{vmatrix}", -2),
         (r"\text{two hundred and five}", 205),
+        (r"\text{one hundred twenty-one}", 121),
     ],
 )
 def test_value(text: str, value: Fraction) -> None:

@@ -105,6 +105,7 @@ ACCEPTED = {
             *(r"math \{\frac{\pi}{4}+k\pi \mid k\in\mathbb{Z}\}", r"math \frac{\pi}{4}+k\pi \text{ for integer } k"),
         )
     },
+    "the real root of a negative number": {r"math -\sqrt[3]{\pi}": [r"(-\pi)^{1/3}", r"\sqrt[3]{-\pi}"]},
     "the set that a variable is taken from": {
         r"math \{x\in\mathbb{Z}\mid x>3\}": [r"\mathbb{Z}\cap(3,\infty)"],
         r"math (3,5)": [r"\{x\in(0,5)\mid x>3\}"],

@@ -1,5 +1,6 @@
 """No answer hangs, crashes, or is executed, and a verdict depends on the answer alone."""
 
+import resource
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ from labelled import PAIRS
 from answer_grader import Item, Outcome, grade, grade_many, pool
 from answer_grader.matching import equivalent, same_integer
 from answer_grader.pool import Limits
+from answer_grader.worker import _allow_cpu_seconds
 
 HOSTILE = {
     "factorial": r"\boxed{(10^{10})!}",
@@ -196,3 +198,14 @@ def test_a_worker_that_crashes_is_an_error_and_no_verdict() -> None:
 def test_a_long_choice_reference_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="is not one of the choice letters"):
         grade(r"\boxed{C}", r"\boxed{" * 8000 + "C" + "}" * 8000, "choice")
+
+
+def test_each_comparison_of_a_worker_has_its_own_seconds() -> None:
+    """Behind the time that the process has used, rounded up."""
+    kept, before = resource.getrlimit(resource.RLIMIT_CPU), time.process_time()
+    try:
+        _allow_cpu_seconds(1_000)
+        until, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, kept)
+    assert before + 1_000 <= until <= time.process_time() + 1_001
