@@ -1,4 +1,4 @@
-"""Copies of outputs that another run made from the same inputs under the same settings (the key `reuse`)."""
+"""Copies of outputs that another run made from the same inputs under the same settings with the same code (the key `reuse`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def copy_from_runs(
             manifest = read_manifest(manifest_path(other.folder / outputs[0].relative_to(paths.folder)))
             same_job = (manifest.rule, manifest.wildcards, manifest.inputs) == (rule, dict(wildcards), origin.inputs)
             sound = all(file_digest(other.folder / file) == digest for file, digest in manifest.files.items())
-            if same_job and sound and not changed_settings(manifest.settings, origin.settings):
+            same_code = manifest.content.get("source") == origin.source
+            if same_job and same_code and sound and not changed_settings(manifest.settings, origin.settings):
                 for file in manifest.files:
                     # A copy and no link: an output must be newer than its inputs, and the other run's file must keep its time.
                     with replacing(paths.folder / file) as partial:

@@ -25,7 +25,7 @@ def test_the_page_has_these_steps() -> None:
         "my_model.yaml", "ours.jsonl", "my_benchmark.yaml", "my_condition.yaml",
         "stair/paper/tables/always_solved.py", "stair/paper/exhibits.py",
         "workflow/rules/lengths.smk", "stair/stages/lengths/stage.py", "stair/pipeline/jobs.py",
-        "Snakefile", "stair/models/architecture.py", "small_qwen2.py", "my_qwen2.yaml",
+        "Snakefile", "changed.yaml", "stair/models/architecture.py", "small_qwen2.py", "my_qwen2.yaml",
     ]  # fmt: skip
 
 

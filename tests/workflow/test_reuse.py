@@ -9,7 +9,12 @@ import pytest
 
 from stair.config.resolve import load_run
 from stair.pipeline.verify import Receipts, faults
+from stair.records.files import write_json
+from stair.records.manifest import with_checksum
+from stair.records.schemas import RESPONSES
+from stair.records.tables import read_table
 from stair.records.worklog import WorkLog, WorkLogWriter
+from tests.docs.extend_page import put, steps
 from tests.workflow.conftest import RESULTS, SMOKE, contents, jobs_of, run_in, snakemake
 
 pytestmark = pytest.mark.timeout(300)
@@ -94,6 +99,27 @@ def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
     made = copied_run / "results/variant" / name
     assert made.read_bytes() == sound, "trained again, to the same weights"
     assert "copied_from" not in json.loads((made.parent / "folder.manifest.json").read_text())
+
+
+def test_a_controller_of_other_code_is_trained_again_and_compared_with_the_old_one(copied_run: Path) -> None:
+    """The overlay of docs/extend.md. The code is the same, so the old manifest names another."""
+    old = copied_run / f"results/smoke/controllers/{MODEL}/stair/folder.manifest.json"
+    write_json(old, with_checksum(json.loads(old.read_text()) | {"source": "other code"}))
+    (overlay,) = steps("Change a stage")
+    put(overlay, copied_run)
+    run_in(copied_run, "stair", "reproduce", "--run", overlay.file, "--target", "scores")
+    changed = copied_run / "results" / "changed"
+    manifests = [
+        json.loads((changed / f"controllers/{MODEL}/{name}/folder.manifest.json").read_text())
+        for name in ("stair", "before")
+    ]
+    assert "copied_from" not in manifests[0]
+    assert manifests[1]["copied_from"].endswith(f"results/smoke/controllers/{MODEL}/stair")
+    assert logs(changed, "rollouts") == []
+    assert logs(changed, "evaluation") == [], "trained to the same weights, so no response is new"
+    responses = changed / f"responses/{MODEL}/math500"
+    tokens = [read_table(responses / f"{name}.parquet", RESPONSES, ("response_ids",)) for name in ("stair", "before")]
+    assert list(tokens[0]) == list(tokens[1])
 
 
 @pytest.mark.parametrize(
