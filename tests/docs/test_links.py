@@ -53,6 +53,15 @@ def test_every_path_that_a_page_names_exists() -> None:
     assert absent == []
 
 
+def test_every_function_of_the_walkthrough_exists() -> None:
+    text = " ".join((ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8").split())
+    named = re.findall(r"`(stair/[\w/]+\.py)`, (function|method|class) `(\w+)`", text)
+    assert len(named) > 10
+    for file, kind, name in named:
+        definition = f"{'class' if kind == 'class' else 'def'} {name}"
+        assert definition in (ROOT / file).read_text(encoding="utf-8"), (file, name)
+
+
 def test_every_page_that_code_names_exists() -> None:
     folders = (
         "benchmarks",
