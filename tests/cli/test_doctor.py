@@ -211,6 +211,7 @@ def own_model(tmp_path: Path) -> Path:
     (model / "config.json").write_text(json.dumps(QWEN35))
     page = (ROOT / "README.md").read_text().partition("```yaml\n")[2].partition("```")[0]
     overlay: dict[str, Any] = yaml.safe_load(page)
+    overlay |= {"extends": "tiny", "select": {"models": ["mine"]}}  # whose data need no hub
     overlay["models"]["mine"]["path"] = str(model)
     overlay["benchmarks"]["ours"]["path"] = str(problems := tmp_path / "ours.jsonl")
     problems.write_text("".join(f'{{"problem": "{number} + 1?", "answer": "{number + 1}"}}\n' for number in range(4)))
