@@ -1,20 +1,30 @@
-# make reproduce   the tiny run, from generated problems to tables and the paper's claims (RUN=name or overlay for another, GO=1 to start an expensive one)
-#                  ENGINE=sglang generates the Qwen3 backbone's training responses with SGLang's server
-# make paper       the paper's tables and figures of a finished run in one PDF (RUN=name, overlay or folder; needs pdfLaTeX)
-# make archive     what a finished run's tables and figures are made from, in one file (RUN=name, overlay or folder; OUT=file)
-# make from-archive FILE=file   makes every table and figure of an archive again, without a model or the network
-# make test        the test suite
-# make test-workflow     whole small runs: the graph, changes, reuse, verification
-# make test-faults       kills and damages real runs
-# make test-reproduced   checks the numbers and seconds of the finished tiny run against docs/tiny.md
-# make test-slurm        a real Slurm cluster on this machine: the smoke run through faults, compared with a local run (root; installs Debian's Slurm where it is absent)
-# make test-sglang       the real SGLang server: equality, faults, a whole shard
-# make test-mutants    faults put into a copy of the project, which tests must find (ONLY=name or file, WORKERS, RECORD=1; CONTRIBUTING.md)
-# make gpu         tests and measurements on one GPU in 14 minutes (MINUTES; PARTS="read decode": these alone), with the torch of PYTHON; writes OUT (benchmarks/gpu.md)
-# make lint        formatting, types, imports, the workflow's style
-# make env         the locked environment in .venv (DEVICE=cuda: for NVIDIA GPUs, with their kernels); all targets but gpu and sglang-env build it first
-# make sglang-env  the locked environment of SGLang's server in .venv-sglang-DEVICE (DEVICE=cpu or cuda; cuda where there is a GPU)
-# make lock        renews the lock file from pyproject.toml (then lock-cuda: the GPU's; lock-sglang: those of SGLang's server)
+# make reproduce        the tiny run, from generated problems to tables and claims. RUN=<run>: another
+#                       run, by its name or overlay; GO=1 starts an expensive one; with
+#                       ENGINE=sglang, SGLang generates the training responses
+# make paper            tables and figures of a finished run as one PDF (RUN=<run>; needs pdfLaTeX)
+# make archive          a finished run as one file, for publication (RUN=<run>, OUT=<file>)
+# make from-archive     every table and figure of an archive, without a model or network (FILE=<file>)
+# make env              the locked environment in .venv; DEVICE=cuda: for NVIDIA GPUs. All targets
+#                       but gpu and sglang-env build it first
+# make sglang-env       the locked environment of SGLang's server in .venv-sglang-<device>
+#                       (DEVICE=cpu or cuda; by default cuda on a machine with a GPU)
+# make gpu              tests and measurements on one GPU, in 14 minutes, with the torch of PYTHON;
+#                       writes benchmarks/gpu.md (PARTS="read decode", MINUTES=5, OUT=<file>)
+#
+# For developers:
+# make lint             formatting, types, imports, the workflow's style; prints the lines of code
+# make test             the test suite
+# make test-workflow    whole small runs: the graph, changes, reuse, verification
+# make test-faults      kills and damages real runs
+# make test-reproduced  compares the finished tiny run with docs/tiny.md
+# make test-mutants     faults put into a copy of the project, which tests must find
+#                       (ONLY=<name or file>, WORKERS, RECORD=1; CONTRIBUTING.md)
+# make test-sglang      the real SGLang server: equality, faults, a whole shard
+# make test-slurm       the smoke run on a real Slurm cluster on this machine (as root; installs
+#                       Debian's Slurm)
+# make lock             renews the lock file of the CPU environment from pyproject.toml
+# make lock-cuda        renews that of the CUDA environment, after make lock
+# make lock-sglang      renews those of SGLang's server
 RUN ?= tiny
 GO ?=
 ENGINE ?=
@@ -38,7 +48,7 @@ READY := $(VENV)/.ready-$(ENV_DEVICE)-$(shell pwd -P | cksum | tr ' ' '-')
 .PHONY: help env sglang-env reproduce paper archive from-archive gpu test test-faults test-mutants test-sglang test-slurm test-reproduced \
   test-workflow lint lock lock-cuda lock-sglang
 help:
-	@sed -n '/^RUN/q; s/^# //p' Makefile
+	@sed -n '/^RUN/q; s/^# \{0,1\}//p' Makefile
 
 $(READY): $(wildcard envs/$(ENV_DEVICE).lock) envs/pipeline.sh pyproject.toml grader/pyproject.toml
 	@PYTHON=$(call quoted,$(PYTHON)) DEVICE=$(ENV_DEVICE) envs/pipeline.sh
