@@ -144,8 +144,8 @@ def layout(path: Path, config: Config) -> Layout:
     titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Needs")
     columns = [Column(title, align=align) for title, align in zip(titles, "lllrrr", strict=True)]
     caption = (
-        "The paper's claims on this run. Effect: the mean over a claim's parts; Parts: how many have the stated sign. "
-        "Needs: the problems that decide it, or (×) how many times this run's histories or problems."
+        "The paper's claims on this run. Effect: the mean over a claim's parts. Parts: how many have the stated sign. Needs: how "
+        "many problems would decide the claim, or (×) how many times as many problems or histories as this run has."
     )
     rest = len(every) - len(tested)
     missing = f"{rest} of {len(every)} claims were not run: claims.csv has the reasons." if rest else ""

@@ -1,4 +1,4 @@
-"""Figure training_scope: where the auxiliary branch acts in training, what is supervised, and how banks grow."""
+"""Figure training_scope: where the bank is read in training, what is supervised, and how banks grow."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _spans(plane: Diagram) -> Iterator[Value]:
     start, end = control_span(ids, (_HEADER,))
     left, tokens, branch, loss = 58.0, 52.0, 32.0, 13.0
     plane.title("a", "A supervised turn")
-    for y, name in ((tokens, "tokens"), (branch, "auxiliary branch"), (loss, "loss")):
+    for y, name in ((tokens, "tokens"), (branch, "bank read"), (loss, "loss")):
         plane.note(2, y, name, colour=INK, room=left - 6)
     position, controlled, cells = 0, [], []
     for name, (width, segment) in prompt.items():
@@ -103,7 +103,7 @@ def _banks(plane: Diagram) -> Iterator[Value]:
     """Panel (b): each turn reads the bank of the turns before it, and gives its states to the next bank."""
     turns, banks, left, step = 65.0, 21.0, 58.0, 88.0
     plane.title("b", "A training session")
-    plane.note(2, turns, "replayed turn", colour=INK)
+    plane.note(2, turns, "turn", colour=INK)
     plane.note(2, banks, "bank it reads", colour=INK)
     for turn in range(1, TURNS + 1):
         x, supervised = left + (turn - 1) * step, turn > 1

@@ -63,7 +63,7 @@ def _to_decide(line: Mapping[str, str]) -> str:
     decides = "decide against it" if line["effect"].startswith("-") else "decide it"
     if line["problems_to_decide"]:
         return f"{float(line['problems_to_decide']):,.0f} problems would {decides}; this run has {line['problems']}"
-    return f"{float(line['times_to_decide']):,.2g} times as many would {decides}"
+    return f"{float(line['times_to_decide']):,.2g} times this run's problems or histories would {decides}"
 
 
 def comparison_of(paths: RunPaths, every: Sequence[Exhibit]) -> dict[str, Any] | None:

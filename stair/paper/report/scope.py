@@ -55,7 +55,7 @@ def _span(sealed: Mapping[str, str | None]) -> str:
     if first is None or last is None:
         return ""
     seconds = (datetime.fromisoformat(last) - datetime.fromisoformat(first)).total_seconds()
-    return f"{first} to {last} (UTC), {duration(seconds)} apart"
+    return f"{first} to {last}, {duration(seconds)} apart"
 
 
 def _source(settings: Any, recorded: Mapping[str, Any]) -> str:
