@@ -22,6 +22,14 @@ def test_what_the_run_sets_is_known_by_name(tmp_path: Path) -> None:
     assert {word for word in command if word.startswith("--")} <= set(OWN_OPTIONS)
 
 
+def test_memory_is_an_option_only_if_it_is_set(tmp_path: Path) -> None:
+    command = launch(tmp_path).command(1, 2)
+    assert command[command.index("--mem-fraction-static") + 1] == "0.5"
+    assert command[command.index("--max-total-tokens") + 1] == "1000"
+    without = Launch(SGLangSettings(device="cpu", attention="torch_native"), tmp_path, "float32", 512).command(1, 2)
+    assert not {"--mem-fraction-static", "--max-total-tokens"} & set(without)
+
+
 def test_further_arguments_enter_the_key_and_the_runs_own_are_refused() -> None:
     assert decisive_arguments(()) == ""
     some = ("--quantization", "fp8", "--log-requests", "--kv-cache-dtype=fp8_e5m2")
