@@ -15,6 +15,7 @@ from stair.paper.comparison.ours import Ours, read_ours
 from stair.paper.comparison.printed import Kind, Place, Printed, printed_values
 from stair.paper.labels import Labels
 from stair.paper.tidy import tidy_csv
+from stair.statistics.grid import Gap
 from stair.statistics.printed_comparison import Key, Spread
 from stair.statistics.values import Value
 
@@ -150,6 +151,23 @@ def test_files_that_cannot_be_read_are_named_with_the_remedy(tmp_path: Path) -> 
         ValueError, match=r"shared_t1\.csv: the number of 'Avg@4' is 'half'; delete the file and rebuild"
     ):
         read_ours([path], config)
+
+
+def test_of_two_files_with_one_number_the_interval_counts_and_other_numbers_are_refused(tmp_path: Path) -> None:
+    config = resolve(Path(__file__).parents[3], {"run": "paper"})
+
+    def written(name: str, value: float | Gap, low: float | None = None, high: float | None = None) -> Path:
+        number = Value("qwen3.5-4b", "aime2025", "native", "T2", "", "Avg@4", value, "%", low=low, high=high)
+        path = tmp_path / name
+        path.write_text(tidy_csv("tab:shared-t1", [number], Labels.of(config), ("low", "high")))
+        return path
+
+    plain, gap, other = written("a.csv", 50.0), written("c.csv", Gap("none")), written("d.csv", 51.0)
+    spread, same = written("b.csv", 50.0, 40.0, 60.0), written("e.csv", 50.0)
+    (number,) = read_ours([plain, spread, gap, same], config).values()
+    assert number == Ours(50.0, 40.0, 60.0, "b.csv")
+    with pytest.raises(ValueError, match=r"d\.csv gives 51\.0 where b\.csv gives 50\.0 "):
+        read_ours([plain, spread, other], config)
 
 
 def test_kinds_of_the_examples() -> None:
