@@ -56,7 +56,7 @@ class Mutant(NamedTuple):
     old: str
     new: str
     equivalent: str = ""
-    """Why no test can find it."""
+    """Why no user would notice it. Such a fault runs only by its name."""
 
 
 class Failures:

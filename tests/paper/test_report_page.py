@@ -1,10 +1,20 @@
-"""The report's page on a phone."""
+"""The report's page: what a phone shows, and what it says of copied outputs."""
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
+import pytest
+
+from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
 from stair.paper.report import stage
+from stair.paper.report.scope import scope_of
+from stair.records.manifest import COPIED_FROM
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_a_phone_shows_claims_with_both_effects_and_verdicts() -> None:
@@ -26,3 +36,22 @@ def test_a_phone_shows_claims_with_both_effects_and_verdicts() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("copied", "said"), [(0, ""), (1, "1 of 2 outputs were copied from another run or a published folder.")]
+)
+def test_copied_outputs_are_counted_among_those_that_exist(tmp_path: Path, copied: int, said: str) -> None:
+    config = resolve(ROOT, {"run": "smoke"})
+    facts = {
+        "costs": {"rules": {}, "generated": {"all": {"responses": 0, "response_tokens": 0}}},
+        "outputs": {"own": {}, "absent": None, "other": {COPIED_FROM: "results/other"} if copied else {}},
+        "models": {key: {} for key in config.models},
+        "data_sets": {key: {} for key in config.benchmarks},
+        "sealed": {"first": None, "last": None},
+        "configuration": "digest",
+        **{name: [] for name in ("versions", "hardware", "code")},
+        "devices": {},
+    }
+    (tmp_path / "provenance.json").write_text(json.dumps(facts))
+    assert scope_of(config, RunPaths(tmp_path))["copied"] == said

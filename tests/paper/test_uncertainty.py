@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from stair.config.resolve import resolve
 from stair.core import ConditionName
 from stair.paper.labels import Labels
 from stair.paper.layout import DASH, markdown, rounded, signed
@@ -13,6 +14,7 @@ from stair.statistics.grid import Gap, Responses
 from stair.statistics.interval_tables import condition_comparisons, turn_intervals
 from stair.statistics.intervals import bootstrap_interval
 from stair.statistics.shared_t1_metrics import shared_t1_metrics
+from tests.paper.paper_frame import ROOT
 from tests.paper.sources import table_of
 from tests.paper.test_tables import rows
 from tests.statistics.paper_rows import grid_rows
@@ -104,6 +106,10 @@ def again(frame: pd.DataFrame, condition: str, flipped: int) -> pd.DataFrame:
     turned = copy.index[copy["turn"] == 2][:flipped]
     copy.loc[turned, "correct"] = ~copy.loc[turned, "correct"].astype(bool)
     return copy
+
+
+def test_repeat_conditions_are_those_of_the_configuration() -> None:
+    assert Labels.of(resolve(ROOT, {"run": "paper"})).repeats == {"native_again": "native", "stair_null": "native"}
 
 
 def test_what_asks_native_again_stands_beside_every_effect_as_its_noise(frame: pd.DataFrame) -> None:
