@@ -37,6 +37,10 @@ class Place(NamedTuple):
     def __str__(self) -> str:
         return "/".join(self)
 
+    def of(self, study: str) -> Place:
+        """The place of a condition that is given by its name in a study, as rows have it."""
+        return self._replace(condition=condition_key(study, self.condition))
+
 
 # ---------------------------------------------------------------- engines
 
@@ -83,8 +87,25 @@ class EngineIdentity:
 
 # ---------------------------------------------------------------- conditions
 
-SHARED_T1_STUDY = "shared_t1"
-"""The study whose conditions share one T1 history (appendix C.4): its folders and its output in the graph."""
+EVALUATION = "evaluation"
+"""The study of continuous evaluation."""
+SHARED_T1 = "shared_t1"
+"""The study whose conditions share one T1 history (appendix C.4)."""
+SECTIONS = {EVALUATION: "evaluation", SHARED_T1: "controls"}
+"""The section of the configuration that has a study's seed and shards."""
+
+
+def study_of(condition: str) -> tuple[str, str]:
+    """The study of a condition, and its name there: the key of one that shares a T1 history is `shared_t1/NAME`."""
+    study, _, name = condition.rpartition("/")
+    return study or EVALUATION, name
+
+
+def condition_key(study: str, name: str) -> str:
+    """The key of a study's condition."""
+    return name if study == EVALUATION else f"{study}/{name}"
+
+
 SEEDED = ("random_reflector", "kv_permutation")
 """The paper's families of conditions that differ by a test-time seed (appendix C.4)."""
 PREFIXED = ("stair_prefix",)

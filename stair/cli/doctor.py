@@ -311,7 +311,7 @@ def _disks(config: Config, paths: RunPaths, downloads: int) -> Iterator[Finding]
 
 def _outputs(config: Config, paths: RunPaths) -> dict[str, int]:
     """The planned bytes of replayed states and of responses that the run's folder does not hold yet."""
-    logs = [log for stage in ("rollouts", "evaluation", "controls") for log in paths.work(stage).glob("**/log")]
+    logs = [log for stage in ("rollouts", "evaluation") for log in paths.work(stage).glob("**/log")]
     present = {
         "replayed states": sum(_bytes_in(paths.replay_states(model)) for model in config.models),
         "responses": sum(map(_bytes_in, [paths.folder / "rollouts", paths.folder / "responses", *logs])),

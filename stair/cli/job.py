@@ -43,7 +43,7 @@ def job(context: typer.Context) -> None:
     given = parser.parse_args(context.args)
     row = JOBS[given.rule]
     wildcards = dict(word.partition("=")[::2] for word in given.wildcards)
-    if wildcards.keys() != {*row.names, *(("shard", "of") if row.is_shard else ())}:
+    if not wildcards.keys() >= {*row.names, *(("shard", "of") if row.is_shard else ())}:
         parser.error(f"{given.rule} takes {' '.join(f'{name}=VALUE' for name in row.names) or 'no names'}")
     if not row.is_shard and not given.outputs:
         parser.error(f"{given.rule} needs --outputs")
@@ -112,7 +112,7 @@ _HELP = {
     "name": "A benchmark's key, or training_pool.",
     "model": "The model's key.",
     "benchmark": "The benchmark's key.",
-    "condition": "The condition's key.",
+    "condition": "The condition's key; shared_t1/NAME for one of `controls.conditions`.",
     "controller": "The controller's key.",
     "part": "attention, geometry or read_prediction.",
     "table": "The table's name.",

@@ -113,7 +113,7 @@ def reproduce(
 
 def _target(target: str, paths: RunPaths) -> str:
     """A stage, or a file relative to the run's folder. Raises ConfigError if there is no such stage."""
-    if target in (stages := ("all", "fetch", *STAGES)):
+    if target in (stages := ("all", "fetch", *STAGES, "controls")):
         return target
     if (file := Path(target).absolute()).is_relative_to(paths.folder.absolute()):
         return file.relative_to(paths.folder.absolute()).as_posix()

@@ -10,14 +10,13 @@ from typing import Any, Self
 
 from pydantic import field_validator, model_validator
 
-from stair.config.controls import Controls
 from stair.config.datasets import GENERATED
 from stair.config.evaluation import Condition, expanded
 from stair.config.names import check_names
 from stair.config.replay import Replay
 from stair.config.run_sections import RunSections
 from stair.config.runtime import Runtime
-from stair.core import TURNS
+from stair.core import TURNS, condition_key, study_of
 
 
 class Config(RunSections):
@@ -37,9 +36,13 @@ class Config(RunSections):
                 raise ValueError(
                     f"conditions.{key}.turns is 1 or 4 here; conditions of two turns belong to controls.conditions"
                 )
-            _check_condition(self, key, condition)
-        if self.controls is not None:
-            _check_controls(self, self.controls)
+        if self.controls is not None and self.controls.seed == self.evaluation.seed:
+            raise ValueError(
+                f"controls.seed is '{self.controls.seed}', as evaluation.seed; the study generates a T1 of its own, so name "
+                "it otherwise"
+            )
+        for key in self.every_condition:
+            _check_condition(self, key)
         if self.replay is not None:
             _check_replay(self, self.replay)
         if self.runtime is not None:
@@ -76,15 +79,15 @@ def _check_problems(run: RunSections) -> None:
             )
 
 
-def _check_condition(run: RunSections, key: str, condition: Condition) -> None:
-    where = f"conditions.{key}"
+def _check_condition(run: RunSections, key: str) -> None:
+    condition, where = run.condition(key), run.place_of(key)
     if condition.repeats is not None:
-        _check_repetition(run, where, condition, condition.repeats, run.evaluated(key))
-    if condition.first_turn is not None:
-        if run.conditions[condition.first_turn].turns != 1:
+        _check_repetition(run, key, condition_key(study_of(key)[0], condition.repeats))
+    if (first := run.first_turn(key)) is not None:
+        if run.condition(first).turns != 1:
             raise ValueError(f"{where}.first_turn must name a condition of one turn, not '{condition.first_turn}'")
         for model, benchmark in run.evaluated(key):
-            if (model, benchmark) not in run.evaluated(condition.first_turn):
+            if (model, benchmark) not in run.evaluated(first):
                 raise ValueError(
                     f"{where} reuses the first turns of '{condition.first_turn}', which is not run for {model} on "
                     f"{benchmark}"
@@ -96,16 +99,15 @@ def _check_condition(run: RunSections, key: str, condition: Condition) -> None:
         _check_action(run, where, condition, condition.controller, run.evaluated(key))
 
 
-def _check_repetition(
-    run: RunSections, where: str, condition: Condition, repeated: str, places: list[tuple[str, str]]
-) -> None:
-    original = run.conditions[repeated]
+def _check_repetition(run: RunSections, key: str, original_key: str) -> None:
+    condition, original, where = run.condition(key), run.condition(original_key), run.place_of(key)
+    repeated = condition.repeats
     if (condition.turns, condition.first_turn) != (original.turns, original.first_turn) or original is condition:
         raise ValueError(f"{where} must have the turns and first_turn of '{repeated}', which it repeats")
     if condition.controller != original.controller and condition.variant != "zero":
         raise ValueError(f"{where} repeats '{repeated}' with another controller; only the variant zero changes nothing")
-    for model, benchmark in places:
-        if (model, benchmark) not in run.evaluated(repeated):
+    for model, benchmark in run.evaluated(key):
+        if (model, benchmark) not in run.evaluated(original_key):
             raise ValueError(f"{where} repeats '{repeated}', which is not run for {model} on {benchmark}")
 
 
@@ -128,20 +130,6 @@ def _check_action(run: RunSections, where: str, condition: Condition, name: str,
             )
         if model not in run.trained(name):
             raise ValueError(f"{where} needs the controller '{name}' of {model}, which is not trained")
-
-
-def _check_controls(run: RunSections, controls: Controls) -> None:
-    if controls.seed == run.evaluation.seed:
-        raise ValueError(
-            f"controls.seed is '{controls.seed}', as evaluation.seed; the study generates a T1 of its own, so name it "
-            "otherwise"
-        )
-    study = run.shared_t1()
-    for key, condition in study.conditions.items():
-        try:
-            _check_condition(study, key, condition)
-        except ValueError as error:
-            raise ValueError(f"controls.{error}") from None
 
 
 def _check_histories(run: RunSections, section: str, study: Replay | Runtime) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from stair.config.model import Config
 from stair.config.resolve import RESOLVED, ConfigError
-from stair.core import SHARED_T1_STUDY
+from stair.core import study_of
 
 _PROJECT = Path(__file__).parents[2]
 
@@ -65,8 +64,6 @@ class RunPaths:
     """The files of a run, under its folder."""
 
     folder: Path
-    stage: Literal["evaluation", "controls"] = "evaluation"
-    """The stage whose responses, scored rows and work are meant: continuous evaluation, or the study with a shared T1."""
 
     @classmethod
     def of(cls, config: Config) -> RunPaths:
@@ -79,11 +76,6 @@ class RunPaths:
         return shlex.join(["stair", "reproduce", "--run", str(name), *options])
 
     @property
-    def shared_t1(self) -> RunPaths:
-        """The same files, with the responses and scored rows of the study with a shared T1 history."""
-        return replace(self, stage="controls")
-
-    @property
     def resolved(self) -> Path:
         return self.folder / RESOLVED
 
@@ -93,7 +85,7 @@ class RunPaths:
         return self.folder / "work" / "driver.pid"
 
     def log(self, *parts: str) -> Path:
-        return self.folder.joinpath("logs", *parts).with_name(parts[-1] + ".log")
+        return self.folder.joinpath("logs", *parts[:-1], f"{parts[-1]}.log")
 
     @property
     def progress(self) -> Path:
@@ -162,12 +154,11 @@ class RunPaths:
         }
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
-        study = SHARED_T1_STUDY if self.stage == "controls" else ""
-        return self.folder / "responses" / model / benchmark / study / f"{condition}.parquet"
+        return self.folder / "responses" / model / benchmark / f"{condition}.parquet"
 
     def scored(self, model: str, benchmark: str, condition: str) -> Path:
-        study = SHARED_T1_STUDY if self.stage == "controls" else "evaluation"
-        return self.folder / study / model / benchmark / f"{condition}.parquet"
+        study, name = study_of(condition)
+        return self.folder / study / model / benchmark / f"{name}.parquet"
 
     def replay_histories(self, model: str) -> Path:
         return self.folder / "replay" / model / "histories.parquet"
@@ -281,11 +272,6 @@ def _local(path: str) -> Path:
     if not anchored(path).exists() and (_PROJECT / path).exists():
         return _PROJECT / path
     return anchored(path)
-
-
-def shared_t1(config: Config, paths: RunPaths) -> tuple[Config, RunPaths]:
-    """A run's configuration and files as the study with a shared T1 history sees them."""
-    return config.shared_t1(), paths.shared_t1
 
 
 def require_folder(folder: Path, key: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -16,7 +16,7 @@ from stair.config.names import Select
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
 from stair.config.training import Controller, Rollouts, Sessions, Training
-from stair.core import PLACEHOLDER, ReadSpecification
+from stair.core import EVALUATION, PLACEHOLDER, SECTIONS, ReadSpecification, condition_key, study_of
 
 
 def _with_placeholder(prompt: str) -> str:
@@ -64,28 +64,34 @@ class RunSections(Strict):
     transformers: TransformersSettings
     sglang: SGLangSettings = Field(default_factory=SGLangSettings)
 
-    def shared_t1(self) -> Self:
-        """The run as the study with a shared T1 history sees it; without `controls`, a run without conditions.
+    def conditions_of(self, study: str) -> dict[str, Condition]:
+        """The conditions of a study by their names there."""
+        if study == EVALUATION:
+            return self.conditions
+        return {} if self.controls is None else self.controls.conditions
 
-        `conditions` and the evaluation's `seed` and `shards` are the study's, so code that works on a run's conditions works on
-        the study's.
-        """
-        controls = self.controls
-        if controls is None:
-            return self.model_copy(update={"conditions": {}})
-        conditions = {
-            key: item.model_copy(
-                update={
-                    "models": tuple(name for name in controls.models if item.models is None or name in item.models),
-                    "benchmarks": tuple(
-                        name for name in (controls.benchmark,) if item.benchmarks is None or name in item.benchmarks
-                    ),
-                }
-            )
-            for key, item in controls.conditions.items()
-        }
-        own = {"seed": controls.seed, "shards": controls.shards}
-        return self.model_copy(update={"conditions": conditions, "evaluation": self.evaluation.model_copy(update=own)})
+    @property
+    def every_condition(self) -> list[str]:
+        """The keys of all conditions: of the evaluation, then of the study with a shared T1 history."""
+        return [condition_key(study, name) for study in SECTIONS for name in self.conditions_of(study)]
+
+    def condition(self, key: str) -> Condition:
+        study, name = study_of(key)
+        return self.conditions_of(study)[name]
+
+    def place_of(self, condition: str) -> str:
+        """The place of a condition in the configuration."""
+        return f"{'' if condition in self.conditions else 'controls.'}conditions.{study_of(condition)[1]}"
+
+    def section_of(self, condition: str) -> Evaluation | Controls:
+        """The section with the seed and the shards of a condition's study."""
+        section: Evaluation | Controls = getattr(self, SECTIONS[study_of(condition)[0]])
+        return section
+
+    def first_turn(self, condition: str) -> str | None:
+        """The condition whose T1 responses a condition reuses."""
+        name = self.condition(condition).first_turn
+        return None if name is None else condition_key(study_of(condition)[0], name)
 
     @property
     def only_measures(self) -> bool:
@@ -99,17 +105,17 @@ class RunSections(Strict):
 
     def reads_bank(self, condition: str) -> bool:
         """Whether a condition's controller reads a bank."""
-        controller = self.conditions[condition].controller
+        controller = self.condition(condition).controller
         return controller is not None and self.controllers[controller].reads
 
     def acts(self, condition: str) -> bool:
         """Whether a condition's controller acts during prefill: it reads a bank, or scales the attention output."""
-        controller = self.conditions[condition].controller
+        controller = self.condition(condition).controller
         return controller is not None and self.controllers[controller].controls
 
     def read_specification(self, condition: str) -> ReadSpecification:
         """Raises ValueError if its controller's smoothing is out of range."""
-        settings = self.conditions[condition]
+        settings = self.condition(condition)
         assert settings.controller is not None
         return ReadSpecification(
             settings.variant,
@@ -120,21 +126,21 @@ class RunSections(Strict):
 
     def shards_of(self, condition: str) -> int:
         """How many jobs share a condition."""
-        return self.conditions[condition].shards or self.evaluation.shards
+        return self.condition(condition).shards or self.section_of(condition).shards
 
     def evaluated(self, condition: str) -> list[tuple[str, str]]:
         """The (model, benchmark) pairs that a condition is run for."""
-        settings = self.conditions[condition]
+        settings, section = self.condition(condition), self.section_of(condition)
         return [
             (model, benchmark)
-            for model in self.models
-            for benchmark in self.benchmarks
+            for model in (section.models if isinstance(section, Controls) else self.models)
+            for benchmark in ((section.benchmark,) if isinstance(section, Controls) else self.benchmarks)
             if (settings.models is None or model in settings.models)
             and (settings.benchmarks is None or benchmark in settings.benchmarks)
         ]
 
     def benchmarks_of(self, model: str) -> list[str]:
-        evaluated_pairs = {pair for condition in self.conditions for pair in self.evaluated(condition)}
+        evaluated_pairs = {pair for condition in self.every_condition for pair in self.evaluated(condition)}
         return [benchmark for benchmark in self.benchmarks if (model, benchmark) in evaluated_pairs]
 
     def engine_section(self, engine: EngineName) -> TransformersSettings | SGLangSettings:

@@ -52,15 +52,3 @@ def every(section: str, items: Mapping[str, Any], *keys: str) -> Settings:
 def conditions(config: Config, *keys: str) -> Settings:
     """Some keys of every condition."""
     return every("conditions", config.conditions, *keys)
-
-
-_FROM_CONTROLS = ("conditions.", "evaluation.seed")
-"""Beginnings of places that the study's view of a configuration has from `controls`."""
-
-
-def under_controls(settings: Settings) -> Settings:
-    """Settings of the view that the study with a shared T1 history has, under their places in the configuration."""
-    return {
-        f"controls.{place.removeprefix('evaluation.')}" if place.startswith(_FROM_CONTROLS) else place: value
-        for place, value in settings.items()
-    }

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from stair.config.model import Config
+from stair.core import SHARED_T1, condition_key
 from stair.paper import paper_labels
 
-Study = Literal["evaluation", "shared_t1"]
 
-
-def lacking(config: Config, study: Study, model: str = "", benchmark: str = "", condition: str = "") -> str:
+def lacking(config: Config, study: str, model: str = "", benchmark: str = "", condition: str = "") -> str:
     """The first of these that a study of the run does not have, by the configuration; empty if it has all.
 
     Args:
@@ -26,12 +23,12 @@ def lacking(config: Config, study: Study, model: str = "", benchmark: str = "", 
         return ""
     name = conditions.get(condition, condition)
     where = f"{models.get(model, model)} on {benchmarks.get(benchmark, benchmark)}"
-    if study == "shared_t1":
+    if study == SHARED_T1:
         if config.controls is None:
             return "the run has no study with a shared T1 history"
-        shared, condition = config.shared_t1(), paper_labels.evaluated_as(condition)
-        members = [key for key, item in shared.conditions.items() if item.name(key).averaged == condition]
-        if any((model, benchmark) in shared.evaluated(key) for key in members):
+        condition = paper_labels.evaluated_as(condition)
+        members = [key for key, item in config.controls.conditions.items() if item.name(key).averaged == condition]
+        if any((model, benchmark) in config.evaluated(condition_key(study, key)) for key in members):
             return ""
         return f"the study with a shared T1 history does not have {name} for {where}"
     if condition not in config.conditions:

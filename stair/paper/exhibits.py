@@ -17,7 +17,7 @@ from stair.config.controls import T1
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
-from stair.core import ConditionName, Place
+from stair.core import EVALUATION, SHARED_T1, ConditionName, Place, condition_key
 from stair.paper import paper_labels
 
 Kind = Literal["table", "figure"]
@@ -58,7 +58,7 @@ class Exhibit:
     """What a person calls it."""
     rows: Rows | None = None
     """The places whose scored rows it shows; None: it shows none."""
-    study: Literal["evaluation", "shared_t1"] = "evaluation"
+    study: str = EVALUATION
     """Whose rows these are."""
     files: Files = _no_files
     """The files that it shows besides."""
@@ -104,14 +104,9 @@ class Exhibit:
         """One of its files."""
         return (paths.table if self.kind == "table" else paths.figure)(self.name, suffix)
 
-    def study_of(self, config: Config) -> Config:
-        """The configuration as the study sees it whose rows are shown."""
-        return config.shared_t1() if self.study == "shared_t1" else config
-
     def places(self, config: Config) -> list[Place]:
-        """The places of a run whose scored rows it shows."""
-        study = self.study_of(config)
-        return [] if self.rows is None else list(self.rows(study, evaluated_places(study)))
+        """The places of a run whose scored rows it shows, as rows name them."""
+        return [] if self.rows is None else list(self.rows(config, evaluated_places(config, self.study)))
 
 
 def exhibits(config: Config) -> list[Exhibit]:
@@ -120,7 +115,7 @@ def exhibits(config: Config) -> list[Exhibit]:
     A table of the run's rows may be empty, and then says so.
     """
     every = _every(config, list(config.models), evaluated_places(config))
-    return [each for each in every if each.rows is None or each.study_of(config).conditions]
+    return [each for each in every if each.rows is None or config.conditions_of(each.study)]
 
 
 def tables_of_rows(config: Config, places: Sequence[Place]) -> list[Exhibit]:
@@ -221,7 +216,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         paper_labels.SHARED_T1,
         title="Controls with a shared T1 history",
         rows=_beside_native,
-        study="shared_t1",
+        study=SHARED_T1,
         style={**_PLAIN, "separation": 7, "stretch": 1.12},
     )
     if with_lora:
@@ -322,7 +317,7 @@ def _of_the_paper(config: Config, models: Sequence[str], places: Sequence[Place]
         paper_labels.BANK_PREFIXES,
         title="Bank prefixes",
         rows=_prefixes,
-        study="shared_t1",
+        study=SHARED_T1,
         style={**_SPACED, "separation": 8},
     )
     if config.runtime is not None:
@@ -368,7 +363,7 @@ def _further(config: Config) -> Iterator[Exhibit]:
         "uncertainty:shared_t1_intervals",
         title="Confidence intervals with a shared T1 history",
         rows=_beside_native,
-        study="shared_t1",
+        study=SHARED_T1,
         style=_SMALL,
     )
     yield table(
@@ -397,14 +392,14 @@ def _further(config: Config) -> Iterator[Exhibit]:
 # ---------------------------------------------------------------- which scored rows
 
 
-def evaluated_places(config: Config) -> list[Place]:
-    """Every place that a run evaluates, in the order of the configuration."""
-    pairs = {condition: config.evaluated(condition) for condition in config.conditions}
+def evaluated_places(config: Config, study: str = EVALUATION) -> list[Place]:
+    """Every place that a study evaluates, in the order of the configuration, with the condition's name in the study."""
+    pairs = {name: config.evaluated(condition_key(study, name)) for name in config.conditions_of(study)}
     return [
         Place(model, benchmark, condition)
         for model in config.models
         for benchmark in config.benchmarks
-        for condition in config.conditions
+        for condition in pairs
         if (model, benchmark) in pairs[condition]
     ]
 
@@ -436,7 +431,7 @@ _stair = where(lambda config, place: place.condition == "stair")
 
 @where
 def _prefixes(config: Config, place: Place) -> bool:
-    condition = config.conditions.get(place.condition)
+    condition = config.conditions_of(SHARED_T1).get(place.condition)
     name = ConditionName.of_key(place.condition) if condition is None else condition.name(place.condition)
     return place.condition in ("native", "stair") or name.prefix is not None
 
@@ -451,8 +446,8 @@ def _main_of(model: str) -> Rows:
 
 
 def bank_lengths(config: Config) -> list[Place]:
-    """Rows that know the banks of the study with a shared T1 history: STAIR's, at the places of `Config.shared_t1`."""
-    return list(_stair(config, evaluated_places(config)))
+    """Rows that know the banks of the study with a shared T1 history: STAIR's."""
+    return [place.of(SHARED_T1) for place in _stair(config, evaluated_places(config, SHARED_T1))]
 
 
 # ---------------------------------------------------------------- which other files
@@ -513,7 +508,7 @@ def _text(config: Config, paths: RunPaths) -> Groups:
     """What the numbers of the text are made from: the replay, the runtime study, training, gains and banks."""
     reported = [key for key, item in config.controllers.items() if item.kind in ("stair", "lora")]
     trained = [(model, key) for key in reported for model in config.trained(key)]
-    banks = [paths.shared_t1.scored(*place) for place in bank_lengths(config.shared_t1())]
+    banks = [paths.scored(*place) for place in bank_lengths(config)]
     return {
         **_designs(config, paths),
         **_measured_runtime(config, paths),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from stair.config.model import Config
-from stair.core import ConditionName
+from stair.core import EVALUATION, ConditionName
 from stair.paper import paper_labels
 from stair.statistics.shared_t1_metrics import PAPER_SEEDS
 
@@ -30,16 +30,17 @@ class Labels:
     """A sentence under every table of this run."""
 
     @classmethod
-    def of(cls, config: Config) -> Labels:
-        """The labels of a configured run."""
+    def of(cls, config: Config, study: str = EVALUATION) -> Labels:
+        """The labels of a configured run, with those of a study's conditions."""
+        conditions = config.conditions_of(study)
         return cls(
             {key: item.label for key, item in config.models.items()},
             {key: item.label for key, item in config.benchmarks.items()},
-            {key: item.label for key, item in config.conditions.items()},
+            {key: item.label for key, item in conditions.items()},
             frozenset(key for key, item in config.benchmarks.items() if item.mathematical),
             frozenset(key for key, item in config.benchmarks.items() if item.exclude_ids),
-            {key: item.repeats for key, item in config.conditions.items() if item.repeats is not None},
-            {key: item.name(key) for key, item in config.conditions.items()},
+            {key: item.repeats for key, item in conditions.items() if item.repeats is not None},
+            {key: item.name(key) for key, item in conditions.items()},
             config.note,
         )
 

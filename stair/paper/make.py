@@ -12,7 +12,7 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import run_around
-from stair.core import Place
+from stair.core import EVALUATION, SHARED_T1, Place
 from stair.paper.exhibits import Exhibit, named, tables_of_rows
 from stair.paper.figures.figure import Figure
 from stair.paper.figures.figure import write as write_drawing
@@ -33,7 +33,7 @@ def write_table(config: Config, paths: RunPaths, table: str) -> None:
     """Makes one table of a run: tables/NAME.csv, .md, .tex and .html. Prints why a number is not reported."""
     exhibit = named(config, "table", table)
     made = build_table(config, paths, table)
-    write(made, Labels.of(exhibit.study_of(config)), lambda suffix: exhibit.file(paths, suffix))
+    write(made, Labels.of(config, exhibit.study), lambda suffix: exhibit.file(paths, suffix))
     print_gap_reasons([made])
 
 
@@ -79,17 +79,16 @@ def tables_from(folder: Path, out: Path, order: Config) -> list[Table]:
     """
     written: list[Table] = []
     evaluation, shared = find_rows(folder)
-    shared_order = order if order.controls is None else order.shared_t1()
     paths = RunPaths(run_around(folder) or folder)
-    for study, files, config in (("evaluation", evaluation, order), ("shared_t1", shared, shared_order)):
+    for study, files in ((EVALUATION, evaluation), (SHARED_T1, shared)):
         if not files:
             continue
-        responses, rows = read_rows(files, config)
-        places, labels = places_of(responses), Labels.of(config)
-        for exhibit in (each for each in tables_of_rows(config, places) if each.study == study):
+        responses, rows = read_rows(files, order, study=study)
+        places, labels = places_of(responses), Labels.of(order, study)
+        for exhibit in (each for each in tables_of_rows(order, places) if each.study == study):
             assert exhibit.rows is not None
-            source = Source(exhibit, config, paths, labels, responses, rows)
-            source = at_places(source, list(exhibit.rows(config, places)))
+            source = Source(exhibit, order, paths, labels, responses, rows)
+            source = at_places(source, list(exhibit.rows(order, places)))
             table: Table | None = exhibit.builder(source)
             if table is not None:
                 table = with_time_outs(table, source.rows)

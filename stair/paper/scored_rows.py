@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
-from stair.core import SHARED_T1_STUDY
+from stair.config.paths import RunPaths
+from stair.core import EVALUATION, SECTIONS, SHARED_T1
 from stair.paper.exhibits import evaluated_places
 from stair.records.files import matching
 from stair.records.manifest import missing_responses
@@ -33,9 +33,9 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
     Raises:
         ValueError: there are none.
     """
-    parts = [folder / name for name in ("evaluation", SHARED_T1_STUDY)]
+    parts = [folder / name for name in SECTIONS]
     if not any(part.is_dir() for part in parts):
-        parts[folder.resolve().name == SHARED_T1_STUDY] = folder
+        parts[folder.resolve().name == SHARED_T1] = folder
     evaluation, shared = (matching(part, "*/*/*.parquet") for part in parts)
     if not evaluation and not shared:
         what = "has no response rows" if folder.is_dir() else "is not a folder"
@@ -48,22 +48,26 @@ def find_rows(folder: Path) -> tuple[list[Path], list[Path]]:
 
 def scored_files(config: Config, paths: RunPaths) -> tuple[list[Path], list[Path]]:
     """The scored files of a run: of the evaluation, and of the study with a shared T1 history."""
-    studies = ((config, paths), shared_t1(config, paths))
-    evaluation, shared = ([files.scored(*place) for place in evaluated_places(each)] for each, files in studies)
+    evaluation, shared = (
+        [paths.scored(*place.of(study)) for place in evaluated_places(config, study)] for study in SECTIONS
+    )
     return evaluation, shared
 
 
 def read_rows(
-    files: Sequence[Path], config: Config, problems: Mapping[str, Collection[str]] | None = None
+    files: Sequence[Path],
+    config: Config,
+    problems: Mapping[str, Collection[str]] | None = None,
+    study: str = EVALUATION,
 ) -> tuple[Responses, pd.DataFrame]:
-    """Scored rows as grids, and as they are: in the configuration's order, names that it does not know after the others.
+    """Scored rows of a study as grids, and as they are: in the configuration's order, then those of other names.
 
     `problems` as for `Responses.from_frame`.
 
     Raises:
         ValueError: a file cannot be read, lacks a column, or holds rows of another model, benchmark or condition.
     """
-    orders = [list(config.models), list(config.benchmarks), list(config.conditions)]
+    orders = [list(config.models), list(config.benchmarks), list(config.conditions_of(study))]
 
     def rank(path: Path) -> list[tuple[int, str]]:
         return [

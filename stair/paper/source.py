@@ -9,7 +9,7 @@ from functools import cached_property
 import pandas as pd
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
 from stair.config.training import Controller
 from stair.models.parameters import controller_parameters, lora_parameters
 from stair.models.published import CONFIGS
@@ -31,9 +31,7 @@ class Source:
 
     exhibit: Exhibit
     config: Config
-    """The run's configuration, as the study sees it whose rows are shown."""
     paths: RunPaths
-    """The run's files, those of this study."""
     labels: Labels
     """The run's labels; for a figure as matplotlib draws them."""
     responses: Responses = field(default_factory=lambda: Responses({}, 0, {}))
@@ -48,10 +46,8 @@ class Source:
         Raises:
             ValueError: the protocol's checks have not passed on this data.
         """
-        places = exhibit.places(config)
-        if exhibit.study == "shared_t1":
-            config, paths = shared_t1(config, paths)
-        labels = Labels.of(config)
+        places, study = exhibit.places(config), exhibit.study
+        labels = Labels.of(config, study)
         if exhibit.kind == "figure":
             labels = labels.drawn()
         if exhibit.rows is None:
@@ -66,7 +62,7 @@ class Source:
             for benchmark in dict.fromkeys(place.benchmark for place in places)
             if (file := paths.evaluation_sessions(benchmark))
         }
-        responses, rows = read_rows([paths.scored(*place) for place in places], config, problems)
+        responses, rows = read_rows([paths.scored(*place.of(study)) for place in places], config, problems, study)
         return cls(exhibit, config, paths, labels, responses, rows)
 
     @cached_property

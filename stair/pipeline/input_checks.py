@@ -9,7 +9,7 @@ from typing import Any
 
 from stair.config.engines import EngineName, SGLangSettings
 from stair.config.model import Config
-from stair.config.paths import RunPaths, anchored, require_folder, shared_t1
+from stair.config.paths import RunPaths, anchored, require_folder
 from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.sglang.launch import check_environment
@@ -110,13 +110,12 @@ def _said(place: str, check: Callable[..., object], *arguments: Any) -> Iterator
 def _engines_to_run(config: Config, paths: RunPaths) -> list[EngineName]:
     """The engines of training and evaluation responses that do not exist yet, each once."""
     needed = [config.rollout_engine(model) for model in config.models if not paths.rollouts(model).exists()]
-    for study, files in ((config, paths), shared_t1(config, paths)):
-        needed += [
-            study.engine_for(model, benchmark)
-            for condition in study.conditions
-            for model, benchmark in study.evaluated(condition)
-            if not files.responses(model, benchmark, condition).exists()
-        ]
+    needed += [
+        config.engine_for(model, benchmark)
+        for condition in config.every_condition
+        for model, benchmark in config.evaluated(condition)
+        if not paths.responses(model, benchmark, condition).exists()
+    ]
     return list(dict.fromkeys(needed))
 
 

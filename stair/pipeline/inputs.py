@@ -7,13 +7,12 @@ that returns groups by name is used with `unpack`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths, input_name
-from stair.core import Place
+from stair.core import EVALUATION, SECTIONS, SHARED_T1, Place, condition_key
 from stair.models.model_folder import revision_files
 from stair.paper.exhibits import Groups, Kind, evaluated_places, exhibits, named, reported_values
 from stair.pipeline.jobs import stage_files, stages_of
@@ -21,14 +20,10 @@ from stair.records.manifest import manifest_path
 
 
 class RuleInputs:
-    """Input functions of a run, or of its study with a shared T1 history (`Config.shared_t1`, `RunPaths.shared_t1`)."""
+    """Input functions of a run."""
 
     def __init__(self, config: Config, paths: RunPaths) -> None:
         self.config, self.paths = config, paths
-
-    @cached_property
-    def shared_t1(self) -> RuleInputs:
-        return RuleInputs(self.config.shared_t1(), self.paths.shared_t1)
 
     # ------------------------------------------------------------ models and data sets
 
@@ -59,8 +54,17 @@ class RuleInputs:
 
     def first_turns(self, wildcards: Any) -> list[Path]:
         """The responses that a condition takes its T1 from; none where it generates its own."""
-        first = self.config.conditions[wildcards.condition].first_turn
+        first = self.config.first_turn(wildcards.condition)
         return [self.paths.responses(wildcards.model, wildcards.benchmark, first)] if first else []
+
+    def answers(self, wildcards: Any) -> Path:
+        """The responses of a condition that is named apart from its study."""
+        condition = condition_key(wildcards.study, wildcards.condition)
+        return self.paths.responses(wildcards.model, wildcards.benchmark, condition)
+
+    def study(self, study: str) -> list[Path]:
+        """The responses of all conditions of a study."""
+        return [self.paths.responses(*place.of(study)) for place in evaluated_places(self.config, study)]
 
     def training(self, wildcards: Any) -> Groups:
         """What a controller is trained on, or a published one (the key `path`)."""
@@ -79,7 +83,7 @@ class RuleInputs:
 
     def controller(self, wildcards: Any) -> list[Path]:
         """The weights of a condition's controller; none where it has none."""
-        controller = self.config.conditions[wildcards.condition].controller
+        controller = self.config.condition(wildcards.condition).controller
         return self.paths.controller_weights(self.config, wildcards.model, controller) if controller else []
 
     def rollout_shards(self, wildcards: Any) -> list[Path]:
@@ -87,7 +91,7 @@ class RuleInputs:
 
     def shards(self, wildcards: Any) -> list[Path]:
         place = (wildcards.model, wildcards.benchmark, wildcards.condition)
-        return self._shards(self.config.shards_of(wildcards.condition), self.paths.stage, *place)
+        return self._shards(self.config.shards_of(wildcards.condition), "evaluation", *place)
 
     def replay_shards(self, wildcards: Any) -> list[Path]:
         assert self.config.replay is not None
@@ -120,7 +124,6 @@ class RuleInputs:
     def check(self, wildcards: Any) -> Groups:
         """Everything that the protocol's checks read."""
         config, paths = self.config, self.paths
-        study = self.shared_t1
         return {
             "benchmarks": [paths.benchmark(key) for key in config.benchmarks],
             "pool": [paths.training_pool(model) for model in config.models],
@@ -128,8 +131,7 @@ class RuleInputs:
             "training": [paths.training_sessions(model) for model in config.models],
             "validation": [paths.validation_sessions(model) for model in config.models],
             "sessions": [paths.evaluation_sessions(key) for key in config.benchmarks],
-            "responses": [paths.responses(*place) for place in evaluated_places(config)],
-            "shared_t1": [study.paths.responses(*place) for place in evaluated_places(study.config)],
+            "responses": [file for study in SECTIONS for file in self.study(study)],
         }
 
     def table(self, wildcards: Any) -> Groups:
@@ -140,19 +142,17 @@ class RuleInputs:
 
     def _exhibit(self, kind: Kind, name: str) -> Groups:
         """What a table or figure shows. One without rows waits for no check of responses."""
-        exhibit, files = named(self.config, kind, name), self
-        if exhibit.study == "shared_t1":
-            files = self.shared_t1
-        rows = {} if exhibit.rows is None else files.shown(exhibit.places(self.config))
+        exhibit = named(self.config, kind, name)
+        rows = {} if exhibit.rows is None else self.shown(exhibit.places(self.config), exhibit.study)
         return rows | exhibit.files(self.config, self.paths)
 
     def reported(self, wildcards: Any) -> Groups:
         """Every number that tables and figures report, and the scored rows behind the sampled ones."""
-        study = self.shared_t1
+        shared = evaluated_places(self.config, SHARED_T1)
         return {
             "values": reported_values(self.config, self.paths),
             **self.shown(evaluated_places(self.config)),
-            "shared_t1": [study.paths.scored(*place) for place in evaluated_places(study.config)],
+            "shared_t1": [self.paths.scored(*place.of(SHARED_T1)) for place in shared],
         }
 
     def report(self, wildcards: Any) -> Groups:
@@ -170,12 +170,12 @@ class RuleInputs:
         listed = [stage for stage in stages_of(self.config) if stage not in ("provenance", "report")]
         return [file for stage in listed for file in self.target(stage)]
 
-    def shown(self, places: Iterable[Place]) -> Groups:
+    def shown(self, places: Iterable[Place], study: str = EVALUATION) -> Groups:
         places = list(places)
         benchmarks = [key for key in self.config.benchmarks if key in {place.benchmark for place in places}]
         return {
             "sessions": [self.paths.evaluation_sessions(key) for key in benchmarks],
-            "rows": [self.paths.scored(*place) for place in places],
+            "rows": [self.paths.scored(*place.of(study)) for place in places],
             "checks": [self.paths.checks],
         }
 

@@ -12,7 +12,7 @@ from stair.config.paths import RunPaths, project_root
 from stair.config.replay import REPLAY_PARTS
 from stair.paper.exhibits import exhibits
 from stair.pipeline.job_list import list_jobs
-from stair.pipeline.jobs import JOBS, STAGES, settings_of
+from stair.pipeline.jobs import JOBS, STAGES, names_of, settings_of
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     Manifest,
@@ -35,13 +35,12 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
     section, content = needed.get(rule, ("", config))
     if content is None:
         raise ValueError(f"the run has no {rule}: its configuration has no `{section}`")
-    study = config.shared_t1() if "controls" in rule else config
     sets = ("training_pool", *config.benchmarks)
     known: dict[str, tuple[str, Iterable[str]]] = {
         "model": ("model", config.models),
         "benchmark": ("benchmark", config.benchmarks),
         "controller": ("controller", config.controllers),
-        "condition": ("condition", study.conditions),
+        "condition": ("condition", config.every_condition),
         "name": ("data set", sets),
         "part": ("part of the analysis", REPLAY_PARTS),
     }
@@ -53,7 +52,7 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
             raise ValueError(f"the run has no {kind} '{value}' (it has: {', '.join(names) or 'none'})")
     if "condition" in wildcards:
         place = (wildcards["model"], wildcards["benchmark"])
-        if place not in study.evaluated(wildcards["condition"]):
+        if place not in config.evaluated(wildcards["condition"]):
             asked = " ".join((rule, *wildcards.values()))
             raise ValueError(f"the run has no {asked}; `conditions` says where a condition is evaluated")
 
@@ -90,7 +89,7 @@ def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str
                     paths.folder / name for name in manifest.files
                 ]
     for job in list_jobs(project_root(), {"run": str(paths.folder)}, targets=(JOBS[rule].stage,), fresh=True):
-        if job.rule == rule and names.items() <= job.wildcards.items():
+        if job.rule == rule and names_of(rule, job.wildcards) == names:
             # Completion markers only order jobs: the seal reads the logs.
             inputs = [paths.folder / file for file in job.inputs if not file.startswith("work/")]
             return inputs, [paths.folder / file for file in job.outputs]

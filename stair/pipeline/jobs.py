@@ -16,6 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
 from stair.config.setting_places import Settings
+from stair.core import SECTIONS, Place, condition_key
 from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, Kind, analyzed_models, evaluated_places, exhibits
 from stair.records.keys import digest_of
 from stair.records.manifest import CODE, CONFIGURATION, source_digest
@@ -144,15 +145,15 @@ def _controllers(config: Config, paths: RunPaths) -> Iterable[Path]:
 
 
 def _responses(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.responses(*place) for place in evaluated_places(config)]
+    return [paths.responses(*place) for place in _answered(config)]
 
 
 def _scores(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.scored(*place) for place in evaluated_places(config)]
+    return [paths.scored(*place) for place in _answered(config)]
 
 
-def _of_shared_t1(files: Files) -> Files:
-    return lambda config, paths: files(config.shared_t1(), paths.shared_t1)
+def _answered(config: Config) -> list[Place]:
+    return [place.of(study) for study in SECTIONS for place in evaluated_places(config, study)]
 
 
 def _replay_statistics(config: Config, paths: RunPaths) -> Iterable[Path]:
@@ -238,25 +239,7 @@ JOBS: dict[str, Job] = {
     "seal_evaluation": Job(
         "evaluation", "stair.stages.evaluation.stage:seal", evaluation.evaluation, _PLACE, _responses
     ),
-    "controls_shard": Job(
-        "controls",
-        "stair.stages.evaluation.stage:generate_controls",
-        evaluation.controls,
-        _PLACE,
-        engine=_answers_engine,
-        progress="controls/{model}/{benchmark}/{condition}/{shard}",
-    ),
-    "seal_controls": Job(
-        "controls",
-        "stair.stages.evaluation.stage:seal_controls",
-        evaluation.controls,
-        _PLACE,
-        _of_shared_t1(_responses),
-    ),
     "score_condition": Job("scores", "stair.stages.evaluation.scores:score", evaluation.scores, _PLACE, _scores),
-    "score_controls": Job(
-        "scores", "stair.stages.evaluation.scores:score_controls", evaluation.scores, _PLACE, _of_shared_t1(_scores)
-    ),
     "replay_design": Job(
         "replay",
         "stair.stages.replay.stage:design",
@@ -339,7 +322,9 @@ def settings_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> Sett
 
 
 def names_of(rule: str, wildcards: Mapping[str, str]) -> dict[str, str]:
-    """The wildcards of a job that decide its outputs."""
+    """The wildcards of a job that decide its outputs; a condition that is named apart from its study has its key."""
+    if "study" in wildcards:
+        wildcards = {**wildcards, "condition": condition_key(wildcards["study"], wildcards["condition"])}
     return {name: wildcards[name] for name in JOBS[rule].names}
 
 

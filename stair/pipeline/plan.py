@@ -153,9 +153,7 @@ class Planner:
         own = [key for key, item in config.controllers.items() if item.path is None]  # a published one is copied
         trained = [(model, key) for key in own for model in config.trained(key)]
         listed += [self._training(model, key) for model, key in trained]
-        for study, stage in ((config, "evaluation"), (config.shared_t1(), "controls")):
-            places = [(*pair, key) for key in study.conditions for pair in study.evaluated(key)]
-            listed += [self._responses(study, stage, *place) for place in places]
+        listed += [self._responses(*pair, key) for key in config.every_condition for pair in config.evaluated(key)]
         listed += map(self._replay, config.replay.models if config.replay else ())
         listed += map(self._runtime, config.runtime.models if config.runtime else ())
         order = [*config.models]
@@ -201,7 +199,7 @@ class Planner:
             known = self._known(model)
             if known is not None:
                 states += replay.states_bytes(known.layers, len(known.full_attention_layers), known.hidden_size)
-        tokens = sum(work.tokens for work in self.works() if work.stage in ("rollouts", "evaluation", "controls"))
+        tokens = sum(work.tokens for work in self.works() if work.stage in ("rollouts", "evaluation"))
         return {"replayed states": states, "responses": round(tokens * _TOKEN_BYTES)}
 
     # ---------------------------------------------------------------- stages
@@ -228,14 +226,15 @@ class Planner:
         tokens = sessions * TURNS * self._tokens(model, "training_pool", "", limit)
         return self._work("training", "training", tokens, model=model, controller=controller)
 
-    def _responses(self, study: Config, stage: str, model: str, benchmark: str, condition: str) -> Work:
-        settings, limit = study.conditions[condition], study.models[model].sampling_for(benchmark).max_new_tokens
-        trajectories, shards = self._problems(benchmark) * study.evaluation.samples, study.shards_of(condition)
+    def _responses(self, model: str, benchmark: str, condition: str) -> Work:
+        config = self._config
+        settings, limit = config.condition(condition), config.models[model].sampling_for(benchmark).max_new_tokens
+        trajectories, shards = self._problems(benchmark) * config.evaluation.samples, config.shards_of(condition)
         responses = trajectories * (settings.turns - (settings.first_turn is not None))
         tokens = responses * self._tokens(model, benchmark, condition, limit)
-        rows = min(settings.batch_width or study.transformers.batch_width, trajectories / shards)
+        rows = min(settings.batch_width or config.transformers.batch_width, trajectories / shards)
         place = {"model": model, "benchmark": benchmark, "condition": condition}
-        return self._work(stage, "decoding", tokens, responses, shards, rows, **place)
+        return self._work("evaluation", "decoding", tokens, responses, shards, rows, **place)
 
     def _replay(self, model: str) -> Work:
         replay = self._config.replay
@@ -329,7 +328,7 @@ def measured(config: Config, paths: RunPaths) -> Measured:
         kind, *rest = name.split("/")
         if kind in ("rollouts", "responses"):
             model, problems, condition = (
-                (*rest, "training_pool", "")[:3] if kind == "rollouts" else (*rest[:2], rest[-1])
+                (*rest, "training_pool", "")[:3] if kind == "rollouts" else (*rest[:2], "/".join(rest[2:]))
             )
             for key in {(model, problems, condition), (model, problems, "")}:
                 sums[key][0] += counts["response_tokens"]
@@ -370,7 +369,9 @@ def cost_lines(planner: Planner, gpus: int = 1) -> list[str]:
         rows.append((stage, model, *_cells(listed)))
         names = dict.fromkeys(work.name for work in listed)
         if len(names) > 1:
-            rows += [("", f"  {name}", *_cells([work for work in listed if work.name == name])) for name in names]
+            for name in names:  # the study of a condition stands before it
+                study, _, short = name.rpartition("/")
+                rows.append((study, f"  {short}", *_cells([work for work in listed if work.name == name])))
     rows.append(("all", "", *_cells(works)))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []

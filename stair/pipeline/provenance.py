@@ -16,7 +16,7 @@ from stair.config.backbones import Model
 from stair.config.datasets import Dataset
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.jobs import JOBS
+from stair.pipeline.jobs import STAGES
 from stair.pipeline.verify import Receipts
 from stair.records.files import write_json_if_changed
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
@@ -26,8 +26,8 @@ from stair.records.progress import duration
 _OWN = {"provenance.json", "report.html"}
 """Outputs that are left out: the file cannot contain its own checksum, and the report shows it."""
 
-_ANSWERING = ("rollouts", "evaluation", "controls")
-"""The stages whose seals write tables of generated responses."""
+_SEALS = (*STAGES["rollouts"], *STAGES["evaluation"])
+"""The rules that write tables of generated responses."""
 
 
 def write_provenance(config: Config, paths: RunPaths) -> None:
@@ -95,7 +95,7 @@ def _counted(values: Sequence[Any], name: str) -> list[dict[str, Any]]:
 
 
 def _has_responses(manifest: Manifest) -> bool:
-    return GENERATED_ON in manifest.content and JOBS[manifest.rule].stage in _ANSWERING
+    return GENERATED_ON in manifest.content and manifest.rule in _SEALS
 
 
 def _hardware(manifest: Manifest) -> list[Any]:
@@ -171,9 +171,8 @@ def _generated(
     devices: dict[str, list[str]] = defaultdict(list)
     for manifest in manifests:
         file = next(iter(manifest.files))
-        conditions = (config.shared_t1() if manifest.rule == "seal_controls" else config).conditions
-        condition = conditions.get(manifest.wildcards.get("condition", ""))
-        shares_first = condition is not None and condition.first_turn is not None
+        condition = manifest.wildcards.get("condition")
+        shares_first = condition in config.every_condition and config.first_turn(condition) is not None
         try:
             table = pq.read_table(paths.folder / file, columns=[*tokens, "device", *(["turn"] if shares_first else [])])
         except (OSError, pa.ArrowInvalid):

@@ -81,8 +81,8 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
     made_today = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
     for manifest in receipts.manifests:
         # What another version of the project made in a place of its own is left out: nothing makes or reads it today.
-        known = manifest.rule in JOBS
-        if known and (made_today & {*manifest.files} or not has_job(config, manifest.rule, manifest.wildcards)):
+        gone = manifest.rule in JOBS and not has_job(config, manifest.rule, manifest.wildcards)
+        if gone or made_today & {*manifest.files}:
             yield from _faults_of(config, receipts, manifest, digest, measured=measured)
 
 
@@ -99,6 +99,8 @@ def _faults_of(
                 if now
                 else Fault(name, "damaged", "cannot be read")
             )
+    if manifest.rule not in JOBS:
+        yield Fault(first, "stale", f"this version has no rule {manifest.rule}, which made it", first)
     if not has_job(config, manifest.rule, manifest.wildcards):
         return  # the configuration no longer has it, and nothing makes it again
     for name, read in manifest.inputs.items():
@@ -168,7 +170,7 @@ def _other_code(config: Config, manifest: Manifest) -> bool:
 def _places(manifest: Manifest) -> Iterator[str]:
     """The files of an output, and the work folders from which they would be sealed again."""
     yield from manifest.files
-    for rule in STAGES[JOBS[manifest.rule].stage]:
+    for rule in STAGES[JOBS[manifest.rule].stage] if manifest.rule in JOBS else ():
         if JOBS[rule].is_shard and JOBS[rule].names == JOBS[manifest.rule].names:
             yield str(Path("work", JOBS[rule].progress.format(**manifest.wildcards, shard="")))
     if MEASURED in manifest.content:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.training import Controller
-from stair.core import EngineIdentity, Place, Problem, user_message
+from stair.core import EngineIdentity, Place, Problem, study_of, user_message
 from stair.engines.base import Engine
 from stair.records.keys import adapter_digest, digest_of, file_digest
 from stair.records.manifest import missing_responses
@@ -34,6 +34,7 @@ class Study:
     Reads everything but weights; imports no torch.
 
     Attributes:
+        name: the condition's name in its study, as rows have it.
         work: the work folder, with logs, banks and markers.
         problems: each problem with its user message, by id.
         sessions: the ids of each session's problems in turn order, by session.
@@ -45,9 +46,10 @@ class Study:
 
     def __init__(self, config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> None:
         self.config, self.paths, self.model, self.benchmark, self.condition = config, paths, model, benchmark, condition
-        self.settings = config.conditions[condition]
+        self.settings = config.condition(condition)
+        _, self.name = study_of(condition)
         self.backbone = Backbone.open(config, paths, model, config.engine_for(model, benchmark))
-        self.work = paths.work(paths.stage, model, benchmark, condition)
+        self.work = paths.work("evaluation", model, benchmark, condition)
         prompt = config.prompts[config.benchmarks[benchmark].prompt]
         self.problems = {
             row.problem_id: Problem(row.problem_id, user_message(prompt, row.problem))
@@ -59,9 +61,10 @@ class Study:
         self.first_rows = self._first_rows()
 
     def _first_rows(self) -> SavedRows | None:
-        if self.settings.first_turn is None:
+        source = self.config.first_turn(self.condition)
+        if source is None:
             return None
-        path = self.paths.responses(self.model, self.benchmark, self.settings.first_turn)
+        path = self.paths.responses(self.model, self.benchmark, source)
         return SavedRows(path, RESPONSES, ("problem_id", "sample"))
 
     def _control(self, load: bool) -> Control | None:
@@ -109,13 +112,14 @@ class Study:
         Raises:
             ValueError: the saved T1 rows lack a response that their manifest does not name as missing.
         """
-        settings, seed = self._generation(load), self.config.evaluation.seed
+        settings, seed = self._generation(load), self.config.section_of(self.condition).seed
         read = self.config.read_specification(self.condition) if self.config.reads_bank(self.condition) else None
+        place = self.place._replace(condition=self.name)
         for session in sessions:
             problems = [self.problems[problem] for problem in self.sessions[session][: self.settings.turns]]
             for sample in range(self.config.evaluation.samples):
                 first, missing = self._saved_first(problems[0].problem_id, sample)
-                asked = questions(self.place, session, sample, problems, seed, read)
+                asked = questions(place, session, sample, problems, seed, read)
                 yield Trajectory(settings, asked, first, missing)
 
     def _saved_first(self, problem: str, sample: int) -> tuple[Mapping[str, Any] | None, str | None]:
@@ -143,7 +147,7 @@ class Study:
             ValueError: another engine generated the first turns, and the configuration does not allow it.
         """
         running = self.backbone.running(
-            self.paths.log(self.paths.stage, self.model, self.benchmark, f"{self.condition}-server-{shard}"),
+            self.paths.log("evaluation", self.model, self.benchmark, f"{self.condition}-server-{shard}"),
             layers=self.layers,
             batch_width=self.settings.batch_width,
             adapter=self.adapter,

@@ -74,7 +74,6 @@ def test_an_error_of_a_settings_function_is_no_missing_job(folder: Path, monkeyp
 @pytest.mark.parametrize(
     ("run", "rule", "wildcards"),
     [
-        ("tiny", "of_another_version", {}),
         ("tiny", "check", {"of": "another version"}),
         ("tiny", "preflight_model", {}),
         ("tiny", "preflight_model", {"model": "removed"}),

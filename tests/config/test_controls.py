@@ -1,4 +1,4 @@
-"""The study with a shared T1 history is data: its conditions, its name, and a view in which they are a run's."""
+"""The study with a shared T1 history is data: its conditions, its name, and keys of their own for a run."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 import yaml
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, resolve, validate
 from stair.core import ReadSpecification
 from stair.records.keys import digest_of
-from stair.stages.evaluation.settings import controls, evaluation
+from stair.stages.evaluation.settings import evaluation
 
 ROOT = Path(__file__).parents[2]
 PLACE = ("qwen3.5-4b", "aime2025")
@@ -24,8 +24,9 @@ def resolved(run: str = "paper", **changes: Any) -> Config:
 
 
 def test_the_papers_conditions() -> None:
-    study = resolved().shared_t1()
-    assert list(study.conditions) == [
+    config = resolved()
+    assert config.controls is not None
+    assert list(config.controls.conditions) == [
         *("t1", "native", "stair"),
         *(f"random_reflector-{seed}" for seed in (1, 2, 3)),
         *("direct_read", "bank_free"),
@@ -33,13 +34,15 @@ def test_the_papers_conditions() -> None:
         *(f"stair_prefix-{entries}" for entries in (2048, 8192, 32768)),
         *("native_again", "stair_null"),
     ]
-    assert all(study.evaluated(condition) == [PLACE] for condition in study.conditions)
-    assert {(item.turns, item.first_turn) for key, item in study.conditions.items() if key != "t1"} == {(2, "t1")}
-    assert study.read_specification("stair_prefix-8192") == ReadSpecification(limit=8192)
-    assert study.read_specification("kv_permutation-3") == ReadSpecification(permutation_seed=3)
-    assert (study.acts("bank_free"), study.reads_bank("bank_free")) == (True, False)
-    assert study.conditions["stair_prefix-2048"].label == "STAIR 2K"
-    assert study.evaluation.seed == "shared-t1"
+    keys = [f"shared_t1/{name}" for name in config.controls.conditions]
+    assert config.every_condition == [*config.conditions, *keys]
+    assert all(config.evaluated(key) == [PLACE] for key in keys)
+    assert {(config.condition(key).turns, config.first_turn(key)) for key in keys[1:]} == {(2, "shared_t1/t1")}
+    assert config.read_specification("shared_t1/stair_prefix-8192") == ReadSpecification(limit=8192)
+    assert config.read_specification("shared_t1/kv_permutation-3") == ReadSpecification(permutation_seed=3)
+    assert (config.acts("shared_t1/bank_free"), config.reads_bank("shared_t1/bank_free")) == (True, False)
+    assert config.condition("shared_t1/stair_prefix-2048").label == "STAIR 2K"
+    assert config.section_of("shared_t1/stair").seed == "shared-t1"
 
 
 def test_the_resolved_configuration_comes_back_as_it_was() -> None:
@@ -47,13 +50,11 @@ def test_the_resolved_configuration_comes_back_as_it_was() -> None:
     assert validate(yaml.safe_load(dump(config)), "the resolved configuration") == config
 
 
-def test_the_view_has_folders_of_its_own() -> None:
-    config = resolved()
-    _, paths = shared_t1(config, RunPaths.of(config))
-    model, benchmark = PLACE
-    folder = RunPaths.of(config).folder
-    assert paths.responses(*PLACE, "t1") == folder / f"responses/{model}/{benchmark}/shared_t1/t1.parquet"
-    assert paths.scored(*PLACE, "t1") == folder / f"shared_t1/{model}/{benchmark}/t1.parquet"
+def test_a_study_has_folders_of_its_own() -> None:
+    paths, (model, benchmark) = RunPaths(Path("run")), PLACE
+    assert paths.responses(*PLACE, "shared_t1/t1") == Path(f"run/responses/{model}/{benchmark}/shared_t1/t1.parquet")
+    assert paths.scored(*PLACE, "shared_t1/t1") == Path(f"run/shared_t1/{model}/{benchmark}/t1.parquet")
+    assert paths.scored(*PLACE, "native") == Path(f"run/evaluation/{model}/{benchmark}/native.parquet")
 
 
 @pytest.mark.parametrize(
@@ -64,15 +65,14 @@ def test_the_view_has_folders_of_its_own() -> None:
 def test_a_run_without_the_study_resolves_and_has_no_jobs_of_it(changes: dict[str, Any]) -> None:
     config = resolved(**changes)
     assert config.controls is None
-    assert config.shared_t1().conditions == {}
+    assert config.every_condition == [*config.conditions]
 
 
 @pytest.mark.parametrize("run", ["tiny", "smoke"])
 def test_other_runs_have_their_own(run: str) -> None:
-    config = resolved(run)
-    study = config.shared_t1()
-    assert {"t1", "native", "stair"} <= set(study.conditions)
-    assert [item.prefix for item in study.conditions.values() if item.prefix is not None]
+    conditions = resolved(run).conditions_of("shared_t1")
+    assert {"t1", "native", "stair"} <= set(conditions)
+    assert [item.prefix for item in conditions.values() if item.prefix is not None]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_params_of_a_condition_have_its_settings_under_their_places() -> None:
     config = resolved()
 
     def of(condition: str, **changes: Any) -> dict[str, Any]:
-        return controls(resolved(controls=changes) if changes else config, *PLACE, condition)
+        return evaluation(resolved(controls=changes) if changes else config, *PLACE, f"shared_t1/{condition}")
 
     found = of("kv_permutation-2")
     assert {key: value for key, value in found.items() if key.startswith("controls.")} == {
@@ -144,7 +144,7 @@ def test_params_of_a_condition_have_its_settings_under_their_places() -> None:
         "controls.conditions.kv_permutation-2.randomised": "values",
         "controls.conditions.kv_permutation-2.seed": 2,
     }
-    assert len({digest_of(of(condition)) for condition in config.shared_t1().conditions}) == 16
+    assert len({digest_of(of(condition)) for condition in config.conditions_of("shared_t1")}) == 16
     assert of("stair") == of("stair", shards=9, conditions={"stair": {"label": "Another"}})
     assert of("stair") != of("stair", seed="another")
 

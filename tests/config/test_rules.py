@@ -120,7 +120,7 @@ def test_jobs_share_no_log_and_no_progress(run: str) -> None:
 
 GENERATING = [
     *("rollout_shard", "seal_rollouts", *STAGES["training"], "evaluation_shard", "seal_evaluation"),
-    *(*STAGES["controls"], "replay_design", "replay_shard", "seal_replay", "measure_runtime"),
+    *("replay_design", "replay_shard", "seal_replay", "measure_runtime"),
 ]
 """The rules whose outputs come from a model."""
 

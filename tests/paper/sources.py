@@ -37,7 +37,7 @@ def source_of(table: str, frame: pd.DataFrame, labels: Labels, config: Config | 
     exhibit = next(each for each in tables_of_rows(config, places) if each.name == table)
     assert exhibit.rows is not None
     source = Source(exhibit, config, NOWHERE, labels, responses, frame)
-    return at_places(source, list(exhibit.rows(exhibit.study_of(config), places)))
+    return at_places(source, list(exhibit.rows(config, places)))
 
 
 def table_of(table: str, frame: pd.DataFrame, labels: Labels, config: Config | None = None) -> Table | None:

@@ -149,7 +149,7 @@ def test_tables_of_the_shared_t1_are_made_from_its_own_rows(config: Config) -> N
 def test_the_median_bank_is_in_the_units_of_the_text(config: Config, tmp_path: Path) -> None:
     """Of the banks of STAIR at T2; in a file of scored rows that the run's folder has."""
     paths = RunPaths(tmp_path)
-    file = paths.shared_t1.scored("qwen3.5-4b", "aime2025", "stair")
+    file = paths.scored("qwen3.5-4b", "aime2025", "shared_t1/stair")
     file.parent.mkdir(parents=True)
     columns = {"model": "qwen3.5-4b", "benchmark": "aime2025", "condition": "stair"}
     banks = [(1, 0), (2, 63_000), (2, 63_400), (2, 90_000), (1, 0)]

@@ -21,6 +21,7 @@ from typing import IO
 import pytest
 
 from stair.cli.warm import SOCKET, warm_process
+from stair.core import condition_key
 from stair.pipeline.job_list import JOB_LIST
 from stair.records.manifest import manifest_files
 from tests.listed import listed
@@ -168,7 +169,10 @@ def planned(
 def name_of(rule: str, wildcards: Mapping[str, str]) -> str:
     """The rule and the wildcards, without those that all of the run's jobs share."""
     shared = {"model": "qwen3-4b-instruct", "benchmark": "math500"}
-    kept = (value for key, value in wildcards.items() if value != shared.get(key) and key not in ("of", "suffix"))
+    if "study" in wildcards:
+        wildcards = {**wildcards, "condition": condition_key(wildcards["study"], wildcards["condition"])}
+    hidden = ("of", "suffix", "study")
+    kept = (value for key, value in wildcards.items() if value != shared.get(key) and key not in hidden)
     return " ".join((rule, *kept))
 
 

@@ -41,7 +41,7 @@ CHECKED = {"check", *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT}
 """After any new responses: every table of scored rows waits for the checks."""
 SCORES = {
     *names("score_condition", "vanilla", "native", "stair"),
-    *names("score_controls", "t1", "native", "stair", "bank_free", "stair_prefix-8"),
+    *names("score_condition", *(f"shared_t1/{name}" for name in ("t1", "native", "stair", "bank_free", "stair_prefix-8"))),
     *MAIN_TABLES, *T1_TABLES, *ROW_FIGURES, *TEXT,
 }  # fmt: skip
 
@@ -61,8 +61,9 @@ def answered(condition: str, shards: int = 1) -> set[str]:
 
 def controlled(*conditions: str) -> set[str]:
     """Conditions of the study with a shared T1 are generated again."""
-    shards = names("controls_shard", *(f"{condition} 0" for condition in conditions))
-    return {*shards, *names("seal_controls", *conditions), *names("score_controls", *conditions), *CHECKED}
+    keys = [f"shared_t1/{name}" for name in conditions]
+    shards = names("evaluation_shard", *(f"{key} 0" for key in keys))
+    return {*shards, *names("seal_evaluation", *keys), *names("score_condition", *keys), *CHECKED}
 
 
 STAIR = answered("stair")

@@ -105,7 +105,7 @@ DELETED: list[tuple[str, set[str]]] = [
     ),
     (
         "shared_t1/M/math500/bank_free.parquet",
-        {"score_controls bank_free", *(T1_TABLES - {"table bank_prefix_accuracy"}), *REPORTED},
+        {"score_condition shared_t1/bank_free", *(T1_TABLES - {"table bank_prefix_accuracy"}), *REPORTED},
     ),
     # The studies.
     ("replay/M/problems.parquet", REPLAY),
@@ -269,7 +269,8 @@ def test_the_papers_graph_needs_no_gpu_no_network_no_weights_and_no_torch(tmp_pa
     assert jobs["train_controller"] == 3 + 1, "STAIR for all models, bank-free for one"
     assert (jobs["train_lora"], jobs["train_lora_stair"]) == (1, 1)
     again_and_null, lora_and_both = 3 + 3, 1 + 1
-    assert jobs["seal_evaluation"] == 3 * 4 * 3 + again_and_null + lora_and_both
+    shared_t1 = 16
+    assert jobs["seal_evaluation"] == 3 * 4 * 3 + again_and_null + lora_and_both + shared_t1
     assert not (tmp_path / "results").exists()
 
 

@@ -29,7 +29,7 @@ def test_a_plan_from_a_run_has_the_runs_seconds_and_tokens(finished_run: Path) -
     assert planned == pytest.approx(spent)
 
     generated = json.loads(paths.provenance.read_text())["costs"]["generated"]["all"]
-    answers = [work for work in works if work.stage in ("rollouts", "evaluation", "controls")]
+    answers = [work for work in works if work.stage in ("rollouts", "evaluation")]
     assert sum(work.responses for work in answers) == generated["responses"]
     assert sum(work.tokens for work in answers) == pytest.approx(generated["response_tokens"])
 

@@ -14,6 +14,8 @@ import pytest
 from stair.config.paths import RunPaths, project_root
 from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.job_list import list_jobs
+from stair.pipeline.jobs import names_of
+from stair.pipeline.provenance import provenance
 from stair.pipeline.verify import Fault, Receipts, code_note, faults
 from stair.records.files import write_json
 from stair.records.manifest import MEASURED, manifest_files, manifest_path, read_manifest, with_checksum
@@ -46,7 +48,7 @@ def test_every_job_has_a_manifest_with_its_files_and_inputs(finished_run: Path) 
     manifests = {(each.rule, *each.wildcards.values()): each for each in map(read_manifest, manifest_files(folder))}
     listed = list_jobs(project_root(), {"run": "smoke"}, fresh=True)
     jobs = {
-        (job.rule, *(value for name, value in job.wildcards.items() if name != "suffix")): job
+        (job.rule, *names_of(job.rule, job.wildcards).values()): job
         for job in listed
         if not job.rule.endswith("_shard")
     }
@@ -154,6 +156,16 @@ def test_an_input_that_was_made_again_makes_its_users_stale(copied_run: Path) ->
     ]
 
 
+def test_an_output_of_a_rule_of_an_earlier_version_has_a_remedy(copied_run: Path) -> None:
+    results, file = copied_run / "results" / "smoke", f"responses/{PLACE}/shared_t1/t1.parquet"
+    config, manifest = load_run(results), results / f"{file}.manifest.json"
+    write_json(manifest, with_checksum(json.loads(manifest.read_text()) | {"rule": "seal_controls"}))
+    assert found_in(results) == [Fault(file, "stale", "this version has no rule seal_controls, which made it", file)]
+    assert code_note(config, RunPaths(results), Receipts(results)) == ""
+    assert provenance(config, RunPaths(results))["outputs"][file]["made_by"].startswith("seal_controls ")
+    assert "no rule seal_controls" in run_in(copied_run, "stair", "why", f"results/smoke/{file}").stdout
+
+
 def test_a_copy_under_another_name_and_place_is_sound_and_up_to_date(copied_run: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     copy = shutil.copytree(copied_run / "results/smoke", tmp_path / "elsewhere/smoke")
@@ -227,15 +239,13 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
     results = shutil.copytree(finished_run / "results/smoke", tmp_path / "smoke")
     for path in manifest_files(results):
         content = json.loads(path.read_text())
-        if content["rule"] in ("seal_evaluation", "seal_controls", "table"):
+        if content["rule"] in ("seal_evaluation", "table"):
             write_json(path, with_checksum(content | {"source": "0" * 64}))
     receipts = Receipts(results)
     note = code_note(load_run(results), RunPaths(results), receipts)
-    work = [str(results / name) for name in ("responses", "work/controls", "work/evaluation")]
+    work = [str(results / name) for name in ("responses", "work/evaluation")]
     assert f"rm -r {' '.join(work)} && stair reproduce" in note
-    assert note.startswith(
-        f"{sum(each.rule in ('seal_evaluation', 'seal_controls', 'table') for each in receipts.manifests)} "
-    )
+    assert note.startswith(f"{sum(each.rule in ('seal_evaluation', 'table') for each in receipts.manifests)} ")
 
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:

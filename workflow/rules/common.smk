@@ -12,6 +12,7 @@ from shlex import quote
 
 from stair.config.paths import RunPaths
 from stair.config.replay import REPLAY_PARTS
+from stair.core import SECTIONS, SHARED_T1
 from stair.records.interruption import PARENT
 from stair.records.keys import digest_of
 from stair.paper.exhibits import FIGURE_SUFFIXES, TABLE_SUFFIXES, exhibits
@@ -48,10 +49,10 @@ def settings_of(rule):
     )
 
 
-def job(rule):
+def job(rule, *more):
     """The shell line of a rule with outputs: its row of stair/pipeline/jobs.py does the work."""
     row = JOBS[rule]
-    wildcards = [*row.names, *(("shard", "of") if row.is_shard else ())]
+    wildcards = [*row.names, *more, *(("shard", "of") if row.is_shard else ())]
     words = [f"{name}={{wildcards.{name}}}" for name in wildcards]
     files = "--inputs {input:q}" + ("" if row.is_shard else " --outputs {output:q}")
     return f"stair job {' '.join(['{rule}', *words])} --threads {{threads}} {files} > {{log:q}} 2>&1"
@@ -76,7 +77,7 @@ wildcard_constraints:
     model=one_of(MODELS),
     benchmark=one_of(BENCHMARKS),
     controller=one_of(cfg.controllers),
-    condition=one_of(cfg.conditions),
+    condition=one_of(cfg.every_condition),
     part=one_of(REPLAY_PARTS),
     shard=r"\d+",
     of=r"\d+",

@@ -1,7 +1,13 @@
-# Continuous evaluation: shards generate a condition's responses, the seal gathers.
+# Shards generate a condition's responses, the seal gathers. A condition of the study with a shared T1 history is `shared_t1/NAME`;
+# its target is `controls`.
 rule evaluation:
     input:
-        inputs.target("evaluation"),
+        sorted({*inputs.target("evaluation")} - {*inputs.study(SHARED_T1)}),
+
+
+rule controls:
+    input:
+        inputs.study(SHARED_T1),
 
 
 rule evaluation_shard:

@@ -6,29 +6,18 @@ rule scores:
 
 rule score_condition:
     input:
-        responses=paths.responses("{model}", "{benchmark}", "{condition}"),
+        responses=inputs.answers,
         benchmark=paths.benchmark("{benchmark}"),
     output:
-        paths.scored("{model}", "{benchmark}", "{condition}"),
+        paths.scored("{model}", "{benchmark}", "{study}/{condition}"),
     log:
-        paths.log("scores", "{model}", "{benchmark}", "{condition}"),
+        paths.log("scores", "{model}", "{benchmark}", "{study}", "{condition}"),
+    wildcard_constraints:
+        study=one_of(SECTIONS),
+        condition=one_of(
+            name for study in SECTIONS for name in cfg.conditions_of(study)
+        ),
     params:
         settings=settings_of("score_condition"),
     shell:
-        job("score_condition")
-
-
-rule score_controls:
-    input:
-        responses=paths.shared_t1.responses("{model}", "{benchmark}", "{condition}"),
-        benchmark=paths.benchmark("{benchmark}"),
-    output:
-        paths.shared_t1.scored("{model}", "{benchmark}", "{condition}"),
-    log:
-        paths.log("scores", "{model}", "{benchmark}", "shared_t1-{condition}"),
-    wildcard_constraints:
-        condition=one_of(inputs.shared_t1.config.conditions),
-    params:
-        settings=settings_of("score_controls"),
-    shell:
-        job("score_controls")
+        job("score_condition", "study")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from scipy import stats
 
 from stair.config.model import Config
+from stair.core import SHARED_T1, condition_key
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
 from stair.paper.claims.parts import Evidence, parts_of, seeds_of
@@ -118,10 +119,10 @@ def expected_scores(config: Config) -> tuple[Scores, Scores]:
 
     A condition that differs from one of the paper's by a seed has the same scores.
     """
-    evaluation, shared, study = Scores(), Scores(), config.shared_t1()
+    evaluation, shared = Scores(), Scores()
     labels = Labels.of(config)
     families: dict[str, list[str]] = {}
-    for key in study.conditions:
+    for key in config.conditions_of(SHARED_T1):
         families.setdefault(labels.name(key).averaged, []).append(key)
     for (kind, model, benchmark, condition, turn), scores in _printed_scores().items():
         if model not in config.models or benchmark not in config.benchmarks:
@@ -136,7 +137,7 @@ def expected_scores(config: Config) -> tuple[Scores, Scores]:
             shared |= {
                 TurnKey(model, benchmark, key, 2): scores
                 for key in families.get(condition, ())
-                if (model, benchmark) in study.evaluated(key)
+                if (model, benchmark) in config.evaluated(condition_key(SHARED_T1, key))
             }
     for place in [place for place in evaluation if place.condition == REFERENCE]:
         # The conditions with the reference's T1 repeat its responses.

@@ -8,6 +8,7 @@ from math import inf, isfinite
 
 from stair.config.model import Config
 from stair.config.run_sections import ClaimBounds
+from stair.core import EVALUATION, SHARED_T1, condition_key
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
 from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
@@ -161,26 +162,27 @@ def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: 
     ]
 
 
-def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tuple[str, ...]:
-    """A condition, and those that differ from it by the seed of their controller alone, where they are run."""
-    if condition not in config.conditions:
+def seeds_of(config: Config, condition: str, model: str, benchmark: str, study: str = EVALUATION) -> tuple[str, ...]:
+    """A study's condition, and those that differ from it by the seed of their controller alone, where they are run."""
+    conditions = config.conditions_of(study)
+    if condition not in conditions:
         return (condition,)
-    chosen = config.conditions[condition]
+    chosen = conditions[condition]
     if chosen.controller is None:
         return (condition,)
 
     def identity(key: str) -> tuple[object, ...]:
-        item = config.conditions[key]
+        item = conditions[key]
         controller = None if item.controller is None else config.controllers[item.controller]
         trained = controller and controller.model_dump(exclude={"seed", "models"})
         return item.turns, item.first_turn, item.variant, item.intervention, item.repeats, trained
 
     alike = [
         key
-        for key, item in config.conditions.items()
+        for key, item in conditions.items()
         if item.controller != chosen.controller
         and identity(key) == identity(condition)
-        and (model, benchmark) in config.evaluated(key)
+        and (model, benchmark) in config.evaluated(condition_key(study, key))
     ]
     return (condition, *alike)
 
@@ -188,7 +190,7 @@ def seeds_of(config: Config, condition: str, model: str, benchmark: str) -> tupl
 def _absent(evidence: Evidence, terms: list[tuple[int, Side]]) -> Gap | None:
     """The first model, benchmark or condition of a comparison that the run does not have."""
     places = ((side.model, side.benchmark, condition) for _, side in terms for condition in side.conditions)
-    return _first_gap(lacking(evidence.config, "evaluation", *place) for place in places)
+    return _first_gap(lacking(evidence.config, EVALUATION, *place) for place in places)
 
 
 def _first_gap(reasons: Iterable[str]) -> Gap | None:
@@ -230,12 +232,14 @@ def _occurrence(ratio: Ratio) -> Effect:
 
 def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
     labels, shared = evidence.labels, evidence.shared
-    study, there = evidence.config.shared_t1(), shared.conditions(test.model, test.benchmark)
+    there = shared.conditions(test.model, test.benchmark)
 
     def members(side: str) -> tuple[str, ...]:
         """The conditions of a side: its test-time seeds, each with all seeds of its controller."""
         of_side = (key for key in there if labels.name(key).averaged == side)
-        seeds = (seed for key in of_side for seed in seeds_of(study, key, test.model, test.benchmark))
+        seeds = (
+            seed for key in of_side for seed in seeds_of(evidence.config, key, test.model, test.benchmark, SHARED_T1)
+        )
         return tuple(key for key in dict.fromkeys(seeds) if key in there)
 
     for less in test.less:
@@ -243,7 +247,7 @@ def _shared(test: Shared, evidence: Evidence) -> Iterator[Part]:
         part = f"{labels.model(test.model)}, {labels.benchmark(test.benchmark)}, shared T1, T{TURN}: {what}"
         sides = {side: members(side) for side in (test.greater, less)}
         place = (test.model, test.benchmark)
-        gap = _first_gap(lacking(evidence.config, "shared_t1", *place, side) for side in sides)
+        gap = _first_gap(lacking(evidence.config, SHARED_T1, *place, side) for side in sides)
         if gap is None and not all(sides.values()):
             without = next(side for side, conditions in sides.items() if not conditions)
             gap = Gap(f"the study with a shared T1 history has no rows of {labels.condition(without)}")
@@ -260,7 +264,7 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
     for sides in test.sides():
         greater, less = (side if isinstance(side, str) else _number(side, bounds) for side in sides)
         for group in test.groups:
-            absent = _first_gap([lacking(evidence.config, "evaluation", test.model)])
+            absent = _first_gap([lacking(evidence.config, EVALUATION, test.model)])
             ends = [absent or _estimate(evidence, test.model, group, side) for side in (greater, less)]
             factor = f"{times:g} times " if times != 1.0 else ""
             part = ", ".join(filter(None, (group, f"{greater} minus {factor}{less}")))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import SHARED_T1
 from stair.paper.claims.parts import Evidence, parts_of
 from stair.paper.claims.statements import paper_effects, read_claims
 from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
@@ -122,7 +123,7 @@ def of_run(config: Config, paths: RunPaths) -> list[Judged]:
 
 def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], shared: Sequence[Path]) -> list[Judged]:
     """Every claim; the arguments are those of the comparison."""
-    responses, study = (read_rows(files, config)[0] for files in (rows, shared))
+    responses, study = read_rows(rows, config)[0], read_rows(shared, config, study=SHARED_T1)[0]
     evidence = Evidence(config, responses, study, read_ours(values, config))
     return [judge(claim, parts_of(claim, evidence)) for claim in read_claims()]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stair.config.model import Config
+from stair.core import SHARED_T1
 from stair.paper import paper_labels
 from stair.paper.comparison.printed import Place
 from stair.paper.labels import Labels
@@ -63,7 +64,7 @@ class _Spelling:
         self._benchmarks = _renamed(labels.benchmarks, paper_labels.BENCHMARKS)
         self._conditions = _renamed(labels.conditions, paper_labels.CONDITIONS)
         # The study with a shared T1 history has labels of its own.
-        self._study = _renamed(Labels.of(config.shared_t1()).conditions, paper_labels.CONDITIONS)
+        self._study = _renamed(Labels.of(config, SHARED_T1).conditions, paper_labels.CONDITIONS)
 
     def place(self, row: Mapping[str, str]) -> Place:
         """A row's place, in the paper's spelling."""

@@ -7,6 +7,7 @@ from functools import cached_property
 import pandas as pd
 
 from stair.config.model import Config
+from stair.core import EVALUATION, SHARED_T1
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
 from stair.paper.comparison.printed import SAMPLED, Place, kind_of
@@ -120,14 +121,14 @@ class RunFacts:
         """Why the run has no number at a place."""
         model = paper_labels.MODEL_KEYS.get(place.model, "")
         benchmark = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")
-        if reason := lacking(self._config, "evaluation", model, benchmark):
+        if reason := lacking(self._config, EVALUATION, model, benchmark):
             return reason
         condition = paper_labels.CONDITION_KEYS.get(place.condition, "")
         if model and benchmark and condition:
             if place.artifact in paper_labels.SHARED:
-                reason = lacking(self._config, "shared_t1", model, benchmark, condition)
+                reason = lacking(self._config, SHARED_T1, model, benchmark, condition)
             elif kind_of(place.artifact, place.metric, place.unit) in SAMPLED:
-                if reason := lacking(self._config, "evaluation", model, benchmark, condition):
+                if reason := lacking(self._config, EVALUATION, model, benchmark, condition):
                     return reason
                 reason = self._gap(model, benchmark, condition, place.turn) or ""
         return reason or "no table or figure of the run gives this number"

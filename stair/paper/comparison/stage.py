@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import SHARED_T1
 from stair.paper.comparison.compared import Compared, Verdict, compare
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
@@ -44,7 +45,11 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
         shared: scored rows of the study with a shared T1 history.
     """
     responses, _ = read_rows(rows, config)
-    return compare(printed_values(), read_ours(values, config), RunFacts(config, responses, *read_rows(shared, config)))
+    return compare(
+        printed_values(),
+        read_ours(values, config),
+        RunFacts(config, responses, *read_rows(shared, config, study=SHARED_T1)),
+    )
 
 
 def write(compared: list[Compared], config: Config, path: Path) -> None:

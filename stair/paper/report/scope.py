@@ -8,6 +8,7 @@ from typing import Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import SHARED_T1
 from stair.records.files import read_mapping
 from stair.records.keys import file_digest
 from stair.records.manifest import COPIED_FROM
@@ -29,7 +30,7 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "models": [(model.label, _source(model, facts["models"][key])) for key, model in config.models.items()],
         "benchmarks": [(item.label, _source(item, facts["data_sets"][key])) for key, item in config.benchmarks.items()],
         "conditions": [condition.label for condition in config.conditions.values()],
-        "study": [condition.label for condition in config.shared_t1().conditions.values()],
+        "study": [condition.label for condition in config.conditions_of(SHARED_T1).values()],
         "machines": list(map(_machine, facts["hardware"])),
         "devices": [f"{device}: {len(names)} tables of responses" for device, names in facts["devices"].items()],
         "versions": [f"{name} {version}" for name, version in versions.items()],

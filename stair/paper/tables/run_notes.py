@@ -9,6 +9,7 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
+from stair.core import EVALUATION
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
 from stair.paper.tables.table import Table, benchmark_title
@@ -53,7 +54,7 @@ def with_mixed_engines(table: Table, config: Config, paths: RunPaths) -> Table:
     lines = []
     for scope, detail in zip(mixed["scope"], mixed["detail"], strict=True):
         model, benchmark, *study = scope.split("/")
-        if bool(study) == (paths.stage == "controls"):
+        if (study or [EVALUATION]) == [table.exhibit.study]:
             place = f"{labels.model(model)} on {labels.benchmark(benchmark)}"
             lines.append(f"{place}: conditions come from unequal engines ({detail.removeprefix(MIXED)}).")
     return with_notes(table, *lines)

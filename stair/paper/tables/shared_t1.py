@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
 from stair.core import SEEDED
 from stair.paper import paper_labels
 from stair.paper.exhibits import bank_lengths
@@ -47,9 +47,8 @@ def studied(responses: Responses, labels: Labels) -> list[tuple[str, str]]:
 
 def in_text(config: Config, paths: RunPaths, labels: Labels) -> Iterator[Value]:
     """The number that the text on the shared T1 gives (appendix C.4): each model's median bank length, in K tokens."""
-    study, files = shared_t1(config, paths)
-    for place in bank_lengths(study):
-        rows = pd.read_parquet(files.scored(*place), columns=["model", "benchmark", "condition", "turn", "bank_tokens"])
+    for place in bank_lengths(config):
+        rows = pd.read_parquet(paths.scored(*place), columns=["model", "benchmark", "condition", "turn", "bank_tokens"])
         median = median_bank(rows, place.model, place.benchmark)
         metric = f"median bank length, shared-T1 {labels.benchmark(place.benchmark)}"
         thousands = median if isinstance(median, Gap) else median / 1000

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
+from stair.core import EVALUATION, SECTIONS, SHARED_T1, condition_key
 from stair.records.files import write_text
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem, Rollout, ScheduledTurn, SourceRecord, TrainingTurn
@@ -50,20 +51,8 @@ def evaluation_checks(config: Config, paths: RunPaths) -> list[Check]:
         by_session = sessions.sort_values("turn").groupby("session_id").problem_id
         schedule = {str(session): [*asked] for session, asked in by_session}
         for model in config.models:
-            scope, renderer = f"{model}/{benchmark}", renderers.get(model)
-            checks += _response_checks(config, paths, model, benchmark, schedule, renderer, scope)[0]
-            study, files = shared_t1(config, paths)
-            response_checks, turns = _response_checks(
-                study, files, model, benchmark, schedule, renderer, f"{scope}/shared_t1"
-            )
-            checks += response_checks
-            if len(turns):
-                layers = {
-                    key: config.controllers[item.controller].controlled_layers
-                    for key, item in study.conditions.items()
-                    if item.controller is not None and study.reads_bank(key)
-                }
-                checks += shared_t1_checks(turns, layers, f"{scope}/shared_t1")
+            for study in SECTIONS:
+                checks += _response_checks(config, paths, model, benchmark, study, schedule, renderers.get(model))
     return checks
 
 
@@ -72,16 +61,25 @@ def _response_checks(
     paths: RunPaths,
     model: str,
     benchmark: str,
+    study: str,
     schedule: Schedule,
     renderer: Renderer | None,
-    scope: str,
-) -> tuple[list[Check], pd.DataFrame]:
-    """The checks of all conditions of one model and benchmark, and their turns."""
+) -> list[Check]:
+    """The checks of a study's conditions of one model and benchmark."""
     checks: list[Check] = []
+    conditions, scope = config.conditions_of(study), f"{model}/{benchmark}"
+    if study != EVALUATION:
+        scope += f"/{study}"
     frames = [turns_of([])]
-    for condition in (key for key in config.conditions if (model, benchmark) in config.evaluated(key)):
-        place = f"{scope}/{condition}"
-        settings, reads = config.conditions[condition], config.reads_bank(condition)
+    layers: dict[str, tuple[int, ...]] = {}
+    for name, settings in conditions.items():
+        condition = condition_key(study, name)
+        if (model, benchmark) not in config.evaluated(condition):
+            continue
+        place, reads = f"{scope}/{name}", config.reads_bank(condition)
+        if reads:
+            assert settings.controller is not None
+            layers[name] = config.controllers[settings.controller].controlled_layers
         path = paths.responses(model, benchmark, condition)
         cut, rows = cut_trajectories(missing_responses(path)), iterate_table(path, RESPONSES)
         frames.append(turns := turns_of(kept(row, renderer) for row in rows))
@@ -89,10 +87,12 @@ def _response_checks(
         checks += condition_checks(turns, settings, schedule, samples, place, reads=reads, acts=acts, cut=cut)
         checks += shares(turns, config.models[model].thinking, place)
     every = pd.concat(frames, ignore_index=True)
-    if len(every) or paths.stage == "evaluation":
+    if len(every) or study == EVALUATION:
         allow = config.evaluation.allow_mixed_engines
-        checks += group_checks(every, config.conditions, scope, allow_mixed=allow)
-    return checks, every
+        checks += group_checks(every, conditions, scope, allow_mixed=allow)
+    if len(every) and study == SHARED_T1:
+        checks += shared_t1_checks(every, layers, scope)
+    return checks
 
 
 def session_checks(config: Config, paths: RunPaths, trained: Sequence[str]) -> list[Check]:

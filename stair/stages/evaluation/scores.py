@@ -10,7 +10,7 @@ from answer_grader import Item, grade_many
 from answer_grader.answer_forms import answer_forms
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
 from stair.records.manifest import missing_responses
 from stair.records.rows import BenchmarkProblem
 from stair.records.schemas import BENCHMARK, RESPONSES, SCORED
@@ -60,13 +60,6 @@ def score(
     if text := str(forms):
         print(text)
     return {"verdicts": counts, "answer_forms": asdict(forms), "missing": missing}
-
-
-def score_controls(
-    config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, workers: int = 1
-) -> dict[str, Any]:
-    """Gives verdicts on responses of the study with a shared T1 history; returns facts for the manifest."""
-    return score(*shared_t1(config, paths), model, benchmark, condition, workers)
 
 
 def _beyond_context(row: Mapping[str, Any], positions: AuxiliaryPositions | None) -> int | None:

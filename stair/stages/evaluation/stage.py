@@ -1,7 +1,4 @@
-"""Shards that generate a condition's responses, and the seal: of continuous evaluation and of the study with a shared T1.
-
-The study has its own conditions and folders (`stair.config.paths.shared_t1`).
-"""
+"""Shards that generate a condition's responses, and the seal."""
 
 from __future__ import annotations
 
@@ -11,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths, shared_t1
+from stair.config.paths import RunPaths
+from stair.core import SHARED_T1, condition_key, study_of
 from stair.records.schemas import RESPONSES
 from stair.records.shards import Shard, generating_facts
 from stair.records.tables import write_table
@@ -33,7 +31,7 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
             study.work,
             Shard(shard, of),
             lambda: study.load_engine(f"{shard}-of-{of}", ended),
-            (paths.progress, f"{paths.stage}/{model}/{benchmark}/{condition}/{shard}"),
+            (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
             logs_to_reuse(study),
             accept_missing=config.accept_missing,
         )
@@ -42,13 +40,18 @@ def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condit
 def logs_to_reuse(study: Study) -> list[Path]:
     """The folders of other runs' logs that can have responses of a condition; of each run, its own first."""
     model, benchmark, condition = study.place
+    of_study, name = study_of(condition)
+    # A seed contains the benchmark's key. Models and conditions may have other keys there. A repeat condition must not
+    # reuse the responses of the condition that it repeats.
+    every = f"evaluation/*/{benchmark}/{condition_key(of_study, '*')}/log"
     folders: list[Path] = []
-    for paths in study.paths.reused(study.config).values():
-        own = paths.work(study.paths.stage, model, benchmark, condition, "log")
-        # A seed contains the benchmark's key. Models and conditions may have other keys there. A repeat condition must not
-        # reuse the responses of the condition that it repeats.
-        others = [] if study.settings.repeats else paths.work(study.paths.stage).glob(f"*/{benchmark}/*/log")
-        folders += sorted({own, *others}, key=lambda folder: (folder != own, folder.parts[-4] != model, folder))
+    reused = study.paths.reused(study.config).values()
+    if of_study == SHARED_T1:  # earlier versions kept these logs there
+        folders += [paths.work("controls", model, benchmark, name, "log") for paths in (study.paths, *reused)]
+    for paths in reused:
+        own = paths.work("evaluation", *study.place, "log")
+        others = [] if study.settings.repeats else paths.work().glob(every)
+        folders += sorted({own, *others}, key=lambda folder: (folder != own, model not in folder.parts, folder))
     return folders
 
 
@@ -67,18 +70,6 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
         **generating_facts(study.work),
         POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
     }
-
-
-def generate_controls(
-    config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int
-) -> None:
-    """Generates one shard of a condition of the study with a shared T1 history."""
-    generate(*shared_t1(config, paths), model, benchmark, condition, shard, of)
-
-
-def seal_controls(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str) -> dict[str, Any]:
-    """Writes the responses of a condition of the study with a shared T1 history; returns facts for the manifest."""
-    return seal(*shared_t1(config, paths), model, benchmark, condition)
 
 
 def _checked(

@@ -126,7 +126,7 @@ def test_labels_of_the_study_with_a_shared_t1_are_joined_under_the_papers(tmp_pa
     """A label that only `controls.conditions` changes: the evaluation's condition of that key keeps its own."""
     changes = {"controls": {"conditions": {"native": {"label": "Plain"}, "direct_read": {"label": "Straight"}}}}
     config = resolve(Path(__file__).parents[3], {"run": "paper", **changes})
-    study, evaluation = Labels.of(config.shared_t1()), Labels.of(config)
+    study, evaluation = Labels.of(config, "shared_t1"), Labels.of(config)
     assert (study.condition("native"), evaluation.condition("native")) == ("Plain", "Native")
     names = {"native": "Native", "direct_read": "Direct reflected-read"}
     values = [Value("qwen3.5-4b", "aime2025", key, "T2", "", "Avg@4", 50.0, "%") for key in names]
