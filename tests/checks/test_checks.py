@@ -296,8 +296,10 @@ def test_a_broken_schedule_is_noticed() -> None:
 
 
 def training_rows() -> tuple[list[Row], list[str]]:
+    """Sessions whose weights are no binary fractions, so that sums of them are rounded."""
     records = {
-        f"r{number}": [Rollout(f"r{number}", f"p{number % 5}", sample, 1) for sample in range(4)] for number in range(8)
+        f"r{number}": [Rollout(f"r{number}", f"p{number % 5}", sample, 1) for sample in range(4)]
+        for number in range(12)
     }
     return training_sessions(records, "seed"), [*records]
 
@@ -327,7 +329,7 @@ def rename(rows: list[Row]) -> None:
 )
 def test_a_break_in_training_sessions_is_noticed(break_: Callable[[list[Row]], Any], name: str) -> None:
     rows, records = training_rows()
-    pool = [SourceRecord(f"r{number}", f"p{number % 5}", "", "", split="train") for number in range(8)]
+    pool = [SourceRecord(f"r{number}", f"p{number % 5}", "", "", split="train") for number in range(12)]
 
     def failures() -> set[str]:
         return failed(training_checks(pd.DataFrame(rows), records, pd.DataFrame(pool), "train"))

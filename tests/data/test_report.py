@@ -136,3 +136,8 @@ def test_the_papers_update_counts_imply_how_many_records_there_were() -> None:
     assert training_records("qwen3.5-4b") == "15,521 to 15,528"
     assert training_records("qwen3.5-9b") == "15,513 to 15,520"
     assert training_records("another") is None
+
+
+def test_the_report_has_the_runs_note(run: tuple[Config, RunPaths]) -> None:
+    config, paths = run
+    assert config.note and f"\n\n{config.note}\n\n" in paths.data_report(".md").read_text()

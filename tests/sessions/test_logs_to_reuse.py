@@ -1,4 +1,4 @@
-"""Responses of another run: a shard reads only the logs that can have its keys."""
+"""Responses that can be reused: the logs that a shard reads, and the controller's digest in its keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from stair.config.paths import RunPaths
+from stair.config.resolve import resolve
 from stair.core import Place
+from stair.records.keys import file_digest
+from stair.sessions.study import Study
 from stair.stages.evaluation.stage import logs_to_reuse
 
 PLACES = (
@@ -53,3 +56,24 @@ def test_the_study_with_a_shared_t1_also_reads_the_logs_of_earlier_versions(tmp_
         other.work("evaluation/b/same/shared_t1/stair/log"),
         other.work("evaluation/b/same/shared_t1/native/log"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("condition", "own"), [("stair", True), ("shared_t1/direct_read", True), ("shared_t1/random_reflector-1", False)]
+)
+def test_keys_name_the_trained_weights_and_those_of_random_directions_none(
+    tmp_path: Path, condition: str, own: bool
+) -> None:
+    config = resolve(Path(__file__).parents[2], {"run": "paper"})
+    study = object.__new__(Study)  # without the files of a run
+    study.config, study.paths, study.model = config, RunPaths(tmp_path), next(iter(config.models))
+    study.settings = config.condition(condition)
+    path = study.paths.weights(study.model, "stair")
+    path.parent.mkdir(parents=True)
+    digests = []
+    for content in (b"one training", b"another"):
+        path.write_bytes(content)
+        control = study._control(load=False)
+        assert control is not None and (control.digest == file_digest(path)) is own
+        digests.append(control.digest)
+    assert (digests[0] != digests[1]) is own
