@@ -241,6 +241,8 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
         content = json.loads(path.read_text())
         if content["rule"] in ("seal_evaluation", "table"):
             write_json(path, with_checksum(content | {"source": "0" * 64}))
+    another = {**content, "rule": "went", "files": {"own.txt": "0" * 64}}  # another version of the project had the rule
+    write_json(manifest_path(results / "own.txt"), with_checksum(another))
     receipts = Receipts(results)
     note = code_note(load_run(results), RunPaths(results), receipts)
     work = [str(results / name) for name in ("responses", "work/evaluation")]
