@@ -13,9 +13,11 @@ import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from stair.config.paths import RUN, START, RunPaths
+from stair.config.resolve import dump, resolve
 from stair.pipeline.display import LogHandler
 from stair.records.progress import Progress
 
+ROOT = Path(__file__).parents[2]
 NAME = "rollouts/qwen3-4b-instruct/0"
 
 
@@ -26,8 +28,9 @@ class Shown:
         self._capsys, self.paths = capsys, RunPaths(folder / "results" / "smoke")
         self.log = folder / "results" / "smoke" / "logs" / "0.log"
         self.log.parent.mkdir(parents=True)
+        self.paths.resolved.write_text(dump(resolve(ROOT, {"run": "smoke", "results": str(folder / "results")})))
         self.handler = LogHandler(SimpleNamespace(dryrun=False, nocolor=True), None)  # type: ignore[arg-type]
-        self.send(LogEvent.RUN_INFO, stats={"rollout_shard": 2, "all": 1, "total": 3})
+        self.send(LogEvent.RUN_INFO, stats={"rollout_shard": 2, "table": 1, "all": 1, "total": 4})
         assert self.text() == "3 jobs to do\n"
 
     def send(self, event: LogEvent | None = None, message: str = "", level: int = logging.INFO, **facts: Any) -> None:
@@ -43,6 +46,7 @@ class Shown:
     def fail(self, text: str | None, message: str = "") -> str:
         """The line of a job that begins, writes its log and fails."""
         self.begin()
+        self.text()
         if text is not None:
             self.log.write_text(text + "\n")
         failed = "CalledProcessError in file rollouts.smk, line 5"
@@ -66,31 +70,41 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_without_a_terminal_a_line_ends_each_stage_and_the_last_one_says_100_percent(shown: Shown) -> None:
     for number in (7, 8):
         shown.begin(number)
+        text = shown.text()
+        assert text == "" if number == 8 else text.startswith("0% after 0s, about "), "the plan's estimate"
         shown.send(LogEvent.JOB_FINISHED, job_id=number)
         text = shown.text()
         assert (
-            text == "" if number == 7 else text.startswith("67% after 0s, ") and text.endswith(" · rollouts finished\n")
+            text == "" if number == 7 else text.startswith("82% after 0s, ") and text.endswith(" · rollouts finished\n")
         )
-    shown.send(LogEvent.JOB_INFO, jobid=0, rule_name="all", wildcards={}, log=[], input=[])
-    shown.send(LogEvent.JOB_FINISHED, job_id=0)
-    assert shown.text() == "100% after 0s\n"
+    for number, rule in enumerate(("table", "all"), start=9):
+        shown.send(LogEvent.JOB_INFO, jobid=number, rule_name=rule, wildcards={}, log=[], input=[])
+        shown.send(LogEvent.JOB_FINISHED, job_id=number)
+    assert shown.text() == "100% after 0s\n", "a target is no job"
 
 
-def test_the_time_left_is_unknown_until_a_job_has_ended_or_reported_progress(shown: Shown) -> None:
+def test_the_progress_of_a_job_counts(shown: Shown) -> None:
+    """Half of one job of two took a hundred times the planned seconds."""
     shown.begin()
-    assert shown.handler._state().endswith(" after 0s, time left unknown")
     progress = Progress(shown.paths.progress, NAME, 10, "responses")
-    progress._start -= 100
+    progress._start -= 1000
     progress._file_time = 0.0
     progress.advance(5)
     share, _, left = shown.handler._state().partition(", ")
-    assert share.startswith("17%") and left.startswith("about ")  # half of one job of three
+    assert share == "21% after 0s" and left == "about 16m40s left", "of the job, however many run at a time"
 
 
 def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
     assert shown.fail("Traceback\nstair: error: a is b") == f"failed: {NAME}: a is b (log: results/smoke/logs/0.log)\n"
+    for number in (8, 9):
+        shown.begin(number)
+        shown.send(LogEvent.JOB_ERROR, jobid=number, rule_name="rollout_shard", log=[str(shown.log)], rule_msg="")
+    same = [line.rpartition(" (log")[0].partition(": ")[2] for line in shown.text().splitlines()]
+    assert same == [f"rollouts/qwen3-4b-instruct/{number}: the same" for number in (1, 2)], "a cause is said once"
     shown.begin()
     assert shown.text() == f"tried again: {NAME}\n"
+    shown.handler.close()
+    assert shown.text() == "2 jobs failed, after 0s\n"
 
 
 def test_a_job_that_was_killed_on_a_cluster_has_slurms_word(shown: Shown) -> None:

@@ -89,7 +89,7 @@ def files(folder: Path) -> dict[str, Path]:
 
 def mend(folder: Path, line: str) -> None:
     """Follows the remedy of a line."""
-    if command := re.search(r"to make them again: (.*)$", line):
+    if command := re.search(r"to make (?:it|them) again: (.*?)(?: \(log: .*\))?$", line):
         subprocess.run(command[1], shell=True, cwd=folder, env=environment(), capture_output=True, check=False)
     elif deleted := re.search(r"delete (\S+?)[;,)]? ", f"{line} "):
         for place in (folder / _RUN / deleted[1], folder / deleted[1]):
@@ -104,7 +104,7 @@ def outcome(folder: Path, expected: dict[str, bytes]) -> str:
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.startswith(("stair: error: ", "failed: "))]
         # Every job that would read the file names it, with the same remedy.
-        reasons = {re.sub(r"^failed: [^:]+: | \(log: .*\)$", "", line) for line in lines}
+        reasons = {re.sub(r"^failed: [^:]+: | \(log: .*\)$", "", line) for line in lines} - {"the same"}
         causes = {reason.partition(" is made from ")[2] or reason for reason in reasons}
         if len(causes) != 1 or "Traceback" in done.stderr:
             return f"{len(lines)} lines: {done.stderr[-1500:]}"
