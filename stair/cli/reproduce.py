@@ -8,9 +8,8 @@ import shlex
 import signal
 import subprocess
 import sys
-import threading
-from dataclasses import replace
-from importlib import import_module
+from collections import Counter
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,12 @@ from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.driver import unlock
 from stair.pipeline.input_checks import check_inputs, check_start
 from stair.pipeline.job_list import config_words, setting_options
-from stair.pipeline.jobs import STAGES
+from stair.pipeline.jobs import STAGES, stage_files
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
 from stair.records.files import remove_unfinished
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import end_with_parent
+from stair.records.manifest import name_in_run
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def reproduce(
     profile: str | None = None,
     settings: list[str],
 ) -> None:
-    """Runs the workflow to a target, compares the outputs of a whole run with their manifests, and shows the main table.
+    """Runs the workflow to a target, and names what it made. A whole run's outputs are compared with their manifests.
 
     Raises:
         ConfigError: the configuration or profile cannot be used, another process drives this run, a signal has ended
@@ -78,7 +78,7 @@ def reproduce(
     config = resolve(root, overrides)
     paths = RunPaths.of(config)
     check_inputs(config, paths)
-    goal, options, on_slurm = _target(target, paths), list[str](), False
+    goal, options, on_slurm = _target(config, paths, target), list[str](), False
     if profile is not None:
         folder = profile_folder(root, profile)
         options += ["--profile", str(folder)]
@@ -93,6 +93,7 @@ def reproduce(
             start = f"make reproduce RUN={run} GO=1"
         _explain(config, f"stair plan --run{more}", start)
         return
+    print(f"The run {config.run}, in {paths.folder}", file=sys.stderr, flush=True)
     check_start(config, paths)
     unlock(paths)
     if on_slurm:
@@ -101,23 +102,26 @@ def reproduce(
     elif gpus := len(visible_gpus()):
         options += ["--resources", f"gpu={gpus}"]  # no more jobs at a time than have a GPU
     remove_unfinished(paths.folder)
-    if target == "all":  # meanwhile, for the main table
-        threading.Thread(target=import_module, args=("stair.paper.make",), daemon=True).start()
     # Last, because --config takes any number of values.
     tail = [*options, "--config", *config_words(overrides)]
     _snakemake(["snakemake", "--snakefile", str(root / "Snakefile"), goal, *tail])
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
+    elif target != "fetch":
+        _name_made(config, paths, goal)
 
 
-def _target(target: str, paths: RunPaths) -> str:
-    """A stage, or a file relative to the run's folder. Raises ConfigError if there is no such stage."""
+def _target(config: Config, paths: RunPaths, target: str) -> str:
+    """A stage, or a file relative to the run's folder. Raises ConfigError if nothing makes it, as far as names tell."""
     if target in (stages := ("all", "fetch", *STAGES, "controls")):
         return target
     if (file := Path(target).absolute()).is_relative_to(paths.folder.absolute()):
         return file.relative_to(paths.folder.absolute()).as_posix()
     if "/" in target:
+        made = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
+        if target not in made and (near := get_close_matches(target, made)):
+            raise ConfigError(f"--target: no job makes '{target}' (did you mean {' or '.join(near)}?)")
         return target
     raise ConfigError(f"--target: there is no stage '{target}' (stages: {', '.join(stages)}; or the path of an output)")
 
@@ -180,24 +184,28 @@ def _snakemake(command: list[str]) -> None:
 
 
 def _show(config: Config, paths: RunPaths) -> None:
-    from rich.console import Console
+    from stair.paper.layout import read_markdown
+    from stair.paper.terminal import show
 
-    from stair.paper.claims.stage import layout
-    from stair.paper.make import build_table
-    from stair.paper.terminal import terminal
-
-    main = "bank_runtime" if config.only_measures else "continuous_summary"
-    console = Console(soft_wrap=True)
-    written = f"{paths.table(main, '.md')} (also .csv and .tex)"
-    console.print()
-    console.print(terminal(build_table(config, paths, main).layout, console.width))
-    if paths.claims().is_file():
-        claims = layout(paths.claims(), config)
-        if not claims.rows:  # a model of the user's own: its gain is the result
-            claims = build_table(config, paths, "comparisons").layout
-        notes = tuple(note for note in claims.notes if note != config.note)  # the main table has it
-        console.print()
-        console.print(terminal(replace(claims, notes=notes), console.width))
+    main = paths.table("bank_runtime" if config.only_measures else "continuous_summary", ".md")
+    written = f"{main} (also .csv, .tex and .html)"
+    print()
+    show(main)
+    if (claims := paths.claims(".md")).is_file():
+        if not read_markdown(
+            claims.read_text(encoding="utf-8")
+        ).rows:  # a model of the user's own: its gain is the result
+            claims = paths.table("comparisons", ".md")
+        print()
+        show(claims, without=config.note)  # the main table has it
         written += f", {paths.claims()}, {paths.comparison('.md')}"
-    console.print(f"\nMade: {written}; everything is in {paths.folder}")
-    console.print(f"The whole run on one page: {paths.report}")
+    print(f"\nMade: {written}; everything is in {paths.folder}")
+    print(f"The whole run on one page: {paths.report}")
+
+
+def _name_made(config: Config, paths: RunPaths, target: str) -> None:
+    """Prints where the outputs of a target are."""
+    files = stage_files(config, paths, target) if target in STAGES else [paths.folder / target]
+    folders = Counter(file.parent for file in files if file.exists())
+    for folder, count in folders.items():
+        print(f"Made: {folder} ({count} files)" if len(files) > 1 else f"Made: {files[0]}")

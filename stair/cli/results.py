@@ -80,14 +80,15 @@ def paper(run: RunOption = TINY) -> None:
 def show(
     run: RunOption = TINY, name: Annotated[str, typer.Option(help="The table's name.")] = "continuous_summary"
 ) -> None:
-    """Print a table of a finished run in the terminal."""
-    from rich.console import Console
+    """Print a table of a run in the terminal, as its file has it."""
+    from stair.paper.exhibits import named
+    from stair.paper.terminal import show as show_page
 
-    from stair.paper.make import build_table
-    from stair.paper.terminal import terminal
-
-    console = Console()
-    console.print(terminal(build_table(*open_run(run), name).layout, console.width), soft_wrap=True)
+    settings, paths = open_run(run)
+    file = named(settings, "table", name).file(paths, ".md")
+    if not file.is_file():
+        raise ValueError(f"{file} does not exist; to make it: {paths.start_command()}")
+    show_page(file)
 
 
 @commands.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
@@ -125,10 +126,12 @@ def tables_of_rows(config: Config, places: Sequence[Place]) -> list[Exhibit]:
 
 
 def named(config: Config, kind: Kind, name: str) -> Exhibit:
-    """The table or figure of this name. Raises ValueError, with the names that the run has, if there is none."""
+    """The table or figure of this name. Raises ValueError, with the nearest names or all, if there is none."""
     of_kind = {each.name: each for each in exhibits(config) if each.kind == kind}
     if name not in of_kind:
-        raise ValueError(f"there is no {kind} '{name}' (there are: {', '.join(of_kind)})")
+        near = get_close_matches(name, of_kind)
+        known = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(of_kind)}"
+        raise ValueError(f"there is no {kind} '{name}' ({known})")
     return of_kind[name]
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Decimal
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from stair.records.text_tables import markdown_table
-from stair.statistics.grid import Gap
+from stair.records.text_tables import markdown_cells, markdown_table
+
+if TYPE_CHECKING:
+    from stair.statistics.grid import Gap
 
 DASH = "--"
 MINUS = "−"
@@ -84,6 +89,8 @@ class Layout:
 
 def rounded(value: float | Gap, digits: int = 2) -> str:
     """A number as tables print it: rounded half to even, a dash for a gap."""
+    from stair.statistics.grid import Gap  # with pandas, which a table that is read from its file does not need
+
     if isinstance(value, Gap):
         return DASH
     text = str(Decimal(repr(round(float(value), 9))).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_EVEN))
@@ -110,6 +117,38 @@ def markdown(layout: Layout) -> str:
     for note in layout.notes:
         lines += ["", plain_text(note)]
     return "\n".join(lines) + "\n"
+
+
+def read_markdown(text: str) -> Layout:
+    """The table of a text that `markdown` has written. Columns whose titles differ in the last word alone are one group."""
+    lines = text.splitlines()
+    table = [line for line in lines if line.startswith("|")]
+    before, after = lines[: lines.index(table[0])], lines[lines.index(table[-1]) + 1 :]
+    titles, alignment, *rows = map(markdown_cells, table)
+    groups = [
+        (name, len(list(group))) for name, group in groupby(titles, lambda title: title.rpartition(" ")[0] or title)
+    ]
+    found = list[Row]()
+    for cells in rows:
+        if heading := re.fullmatch(r"\*\*\*(.*)\*\*\*", cells[0]):
+            if found:
+                found[-1] = replace(found[-1], rule="midrule")
+            found.append(Row((Cell(heading[1]),), heading=True))
+        else:
+            found.append(Row(tuple(map(_cell, cells))))
+    return Layout(
+        label="",
+        caption="\n".join(filter(None, before)).strip("*"),
+        header=(tuple(("", span) for _, span in groups), tuple((title, 1) for title in titles)),
+        rows=tuple(found),
+        notes=tuple(filter(None, after)),
+        columns="".join("r" if rule.endswith(":") else "l" for rule in alignment),
+    )
+
+
+def _cell(text: str) -> Cell:
+    bold, underline = text.startswith("**"), "<u>" in text
+    return Cell(re.sub(r"\*\*|</?u>", "", text), bold=bold, underline=underline)
 
 
 def _markdown_cell(cell: Cell) -> str:

@@ -1,15 +1,17 @@
-"""A table for the terminal: a layout in plain text, in several blocks of columns where the terminal is narrow."""
+"""A page of Markdown in the terminal: a table has several blocks of columns where the terminal is narrow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import zip_longest
+from pathlib import Path
 from textwrap import wrap
 
 from rich.cells import cell_len
+from rich.console import Console
 from rich.text import Text
 
-from stair.paper.layout import Cell, Layout, Row, joined_header, plain_text
+from stair.paper.layout import Cell, Layout, Row, joined_header, plain_text, read_markdown
 
 _GAP = 2
 """Spaces between two columns."""
@@ -17,26 +19,46 @@ _Widths = dict[int, int]
 """Columns with their widths, in cells of the terminal."""
 
 
-def terminal(layout: Layout, width: int) -> Text:
-    """The table for a terminal of `width` cells, its caption above and its notes below; print it with `soft_wrap=True`.
+def show(file: Path, *, without: str | None = None) -> None:
+    """Prints a page that a table, the claims or the comparison wrote; `without`: a paragraph that is left out."""
+    console = Console()
+    console.print(page(file.read_text(encoding="utf-8"), console.width, without), soft_wrap=True)
+
+
+def page(text: str, width: int, without: str | None = None) -> Text:
+    """The page for a terminal of `width` cells; print it with `soft_wrap=True`.
 
     A wider table becomes several blocks of columns, each with the row names. Text breaks between words only, and no line has
     trailing blanks.
     """
-    lines = [Text(line, "italic") for line in _wrapped(layout.caption, width)]
+    blocks = list[list[Text]]()
+    for block in text.strip().split("\n\n"):
+        if block == without:
+            continue
+        if block.startswith("|"):
+            blocks += _table(read_markdown(block), width)
+        elif block.startswith("- "):
+            items = (wrap(item, width, subsequent_indent="  ") for item in block.splitlines())
+            blocks.append([Text(line) for lines in items for line in lines])
+        else:
+            style = "italic" if block.startswith("**") else "bold" if block.startswith("# ") else ""
+            blocks.append([Text(line, style) for line in _wrapped(block.strip("*# "), width)])
+    return Text("\n\n").join(Text("\n").join(lines) for lines in blocks)
+
+
+def _table(layout: Layout, width: int) -> Iterator[list[Text]]:
+    """The lines of each block of columns."""
     titles = Row(tuple(Cell(title, bold=True) for title in joined_header(layout)))
     for block in _blocks(layout, width):
-        lines += [Text(), *_row(titles, block, layout.left_columns), Text("-" * _total(block))]
+        lines = [*_row(titles, block, layout.left_columns), Text("-" * _total(block))]
         for row in layout.rows:
             if row.heading:
                 lines += [Text(line, "bold italic") for line in _wrapped(row.cells[0].text, width)]
             else:
                 lines += _row(row, block, layout.left_columns)
-            if row.rule and row is not layout.rows[-1]:
+            if row.rule:
                 lines.append(Text())
-    for note in layout.notes:
-        lines += [Text(), *(Text(line, "dim") for line in _wrapped(note, width))]
-    return Text("\n").join(lines)
+        yield lines
 
 
 def _blocks(layout: Layout, width: int) -> Iterator[_Widths]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stair.paper.layout import Cell, Layout, Row, markdown, rounded
+from stair.paper.layout import Cell, Layout, Row, markdown, read_markdown, rounded
 from stair.statistics.grid import Gap
 
 
@@ -82,11 +82,13 @@ def test_markdown() -> None:
         "\n"
         "† Problems are left out.\n"
     )
+    assert markdown(read_markdown(markdown(SMALL))) == markdown(SMALL)
 
 
 def test_markdown_prints_symbols_plainly_and_keeps_its_columns() -> None:
     table = Layout("tab:x", "𝑛 counts.", ((("a|b", 1), ("𝑛", 1)),), (Row((Cell("T2--T4|x"), Cell("Δ −0.50"))),))
     assert markdown(table) == "**n counts.**\n\n| a\\|b | n |\n|---|---:|\n| T2–T4\\|x | Δ −0.50 |\n"
+    assert markdown(read_markdown(markdown(table))) == markdown(table)
 
 
 def test_rows_of_unequal_width_are_noticed() -> None:

@@ -19,7 +19,7 @@ from stair.paper.latex import latex
 from stair.paper.layout import Cell, Row, markdown
 from stair.paper.make import build_table, write
 from stair.paper.tables.table import Table, best, nothing
-from stair.paper.terminal import terminal
+from stair.paper.terminal import page
 from stair.paper.tidy import COLUMNS, tidy_csv
 from stair.statistics.grid import Gap
 from stair.statistics.values import Value
@@ -186,8 +186,10 @@ def test_the_papers_own_counts_give_the_papers_table_by_a_join(tmp_path: Path) -
 
 def test_a_table_that_is_not_known_names_those_that_are() -> None:
     config = resolve(ROOT, {"run": "tiny"})
-    with pytest.raises(ValueError, match=r"there is no table 'continuos' \(there are: history_correctness_summary"):
-        build_table(config, RunPaths.of(config), "continuos")
+    with pytest.raises(ValueError, match=r"there is no table 'nothing' \(there are: history_correctness_summary"):
+        build_table(config, RunPaths.of(config), "nothing")
+    with pytest.raises(ValueError, match=r"there is no table 'intervls' \(did you mean intervals\?\)"):
+        build_table(config, RunPaths.of(config), "intervls")
 
 
 def test_no_rows_no_table() -> None:
@@ -216,5 +218,5 @@ def test_a_table_of_nothing_says_so_in_every_form() -> None:
     table = nothing(source_of("comparisons", rows("b", {}), LABELS))
     assert "has not all the conditions" in markdown(table.layout) and "A note of the run." in markdown(table.layout)
     assert "\\label{comparisons}" in latex(table.layout)
-    assert "Nothing to show" in terminal(table.layout, 80).plain
+    assert "Nothing to show" in page(markdown(table.layout), 80).plain
     assert tidy_csv(table.name, table.values, LABELS).count("\n") == 1

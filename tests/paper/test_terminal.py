@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from stair.paper.layout import Cell, Layout, Row
-from stair.paper.terminal import terminal
+from stair.paper.layout import Cell, Layout, Row, markdown
+from stair.paper.terminal import page
 from tests.paper.test_layout import SMALL
 
 BENCHMARKS = ("Tiny MATH-500", "Tiny AIME 2025", "Tiny AMC23", "Tiny GPQA-Diamond", "Ours")
@@ -45,7 +45,7 @@ WIDE = Layout(
 
 def lines_of(layout: Layout, width: int) -> list[str]:
     screen = StringIO()
-    Console(file=screen, width=width).print(terminal(layout, width), soft_wrap=True)
+    Console(file=screen, width=width).print(page(markdown(layout), width), soft_wrap=True)
     return screen.getvalue().splitlines()
 
 
@@ -102,3 +102,10 @@ def test_a_small_table() -> None:
         "",
         "† Problems are left out.",
     ]
+
+
+def test_a_page_with_text_and_a_list() -> None:
+    text = "# The run\n\nTwo words.\n\n| kind | all |\n|---|---|\n| rate | 6 |\n\n- 15 values: no table\n- 6 values\n"
+    shown = ["The run", "Two words.", "kind  all", "---------", "rate  6", "- 15 values:\n  no table\n- 6 values"]
+    assert page(text, 14).plain.replace("\n\n", "\n") == "\n".join(shown)
+    assert page(text, 14, without="Two words.").plain.startswith("The run\n\nkind")

@@ -12,6 +12,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import SHARED_T1
+from stair.paper import terminal
 from stair.paper.claims.parts import Evidence, parts_of
 from stair.paper.claims.statements import paper_effects, read_claims
 from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
@@ -22,7 +23,6 @@ from stair.paper.layout import DASH, Layout, markdown, signed
 from stair.paper.scored_rows import read_rows, scored_files
 from stair.paper.tables.table import Column, Table
 from stair.paper.tables.table import Line as TableLine
-from stair.paper.terminal import terminal
 from stair.records.files import write_text
 from stair.records.text_tables import csv_table
 from stair.statistics.effects import Effect
@@ -110,10 +110,7 @@ def run(config: Config, paths: RunPaths) -> None:
 
 def show(config: Config, paths: RunPaths) -> None:
     """Prints the short table."""
-    from rich.console import Console
-
-    console = Console()
-    console.print(terminal(layout(paths.claims(), config), console.width), soft_wrap=True)
+    terminal.show(paths.claims(".md"))
 
 
 def of_run(config: Config, paths: RunPaths) -> list[Judged]:
@@ -136,12 +133,11 @@ def layout(path: Path, config: Config) -> Layout:
     tested.sort(key=lambda line: line["verdict"] != Verdict.FAILS)
     lines = []
     for line in tested:
-        verdict = "undecided" if line["verdict"] == Verdict.UNDECIDED else line["verdict"]
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
         if line["times_to_decide"]:
             decides = f"×{float(line['times_to_decide']):.2g}"
         parts = f"{line['parts_as_stated']}/{line['parts']}"
-        lines.append(TableLine((line["claim"], line["title"], verdict, shown_effect(line), parts, decides)))
+        lines.append(TableLine((line["claim"], line["title"], line["verdict"], shown_effect(line), parts, decides)))
     titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Needs")
     columns = [Column(title, align=align) for title, align in zip(titles, "lllrrr", strict=True)]
     caption = (

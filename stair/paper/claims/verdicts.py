@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
-    UNDECIDED = "undecided at this size"
+    UNDECIDED = "undecided"
     PARTLY_RUN = "partly run"
     NOT_RUN = "not run"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import SHARED_T1
+from stair.paper import terminal
 from stair.paper.comparison.compared import Compared, Verdict, compare
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.printed import Kind, Place, printed_values
@@ -60,7 +61,7 @@ def write(compared: list[Compared], config: Config, path: Path) -> None:
 
 def show(config: Config, paths: RunPaths) -> None:
     """Prints the summary."""
-    print(paths.comparison(".md").read_text(encoding="utf-8"))
+    terminal.show(paths.comparison(".md"))
 
 
 COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
