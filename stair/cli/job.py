@@ -149,6 +149,9 @@ def _by_hand(rule: str) -> Callable[..., None]:
             run_job(config, paths, rule, given, inputs, outputs, threads)
         if row.prints and outputs[0].is_file():
             imported(row.prints)(config, paths)
+        elif outputs:
+            some = f" and {len(outputs) - 3} more" if len(outputs) > 3 else ""
+            print(f"Made: {', '.join(map(str, outputs[:3]))}{some}")
 
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [

@@ -270,7 +270,14 @@ JOBS: dict[str, Job] = {
         _transformers,
         "runtime/{model}",
     ),
-    "check": Job("check", "stair.stages.checks.stage:run", shown, (), lambda config, paths: [paths.checks]),
+    "check": Job(
+        "check",
+        "stair.stages.checks.stage:run",
+        shown,
+        (),
+        lambda config, paths: [paths.checks],
+        prints="stair.stages.checks.stage:show",
+    ),
     "table": Job("tables", "stair.paper.make:write_table", shown, ("table",), _exhibits("table", TABLE_SUFFIXES)),
     "figure": Job("figures", "stair.paper.make:write_figure", shown, ("figure",), _exhibits("figure", FIGURE_SUFFIXES)),
     "comparison": Job(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterable, Iterator
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.pipeline.driver import has_ended
+from stair.pipeline.driver import has_ended, is_driven
 from stair.pipeline.jobs import stage_files, stages_of
 from stair.records.progress import ProgressFile, duration, read_progress
 
@@ -125,7 +126,7 @@ def progress_table(jobs: Iterable[tuple[str, ProgressFile | None]]) -> Table:
 
 
 def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
-    """What `stair status` prints: outputs by stage, running jobs, stopped ones, and failures."""
+    """What `stair status` prints: outputs by stage, running jobs, stopped ones, failures, and how to go on."""
     states, outputs = job_states(paths), outputs_of(config, paths)
     for stage, (made, count) in outputs.items():
         if count:
@@ -137,8 +138,21 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
     for name, line, log in failures(paths):
         yield f"failed: {name}: {line} (log: {log})"
     made, count = (sum(column) for column in zip(*outputs.values(), strict=True))
-    running = sum(job.state == "running" for job in states)
-    yield f"{made} of {count} outputs, {running or 'no'} jobs running that report progress"
+    yield f"{made} of {count} outputs"
+    if is_driven(paths) or any(job.state == "running" for job in states):
+        return
+    if made < count:
+        yield f"stopped; to go on: {paths.start_command()}"
+    else:
+        yield f"finished at {_last_sealed(paths)}; on one page: {paths.report}"
+
+
+def _last_sealed(paths: RunPaths) -> str:
+    """When the last output was made."""
+    try:
+        return str(json.loads(paths.provenance.read_text(encoding="utf-8"))["sealed"]["last"])
+    except (OSError, ValueError, KeyError):
+        return "an unknown time"
 
 
 def as_json(config: Config, paths: RunPaths) -> dict[str, Any]:

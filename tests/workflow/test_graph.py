@@ -204,7 +204,7 @@ def test_a_copy_with_new_times_has_nothing_to_do_and_no_command_that_reads_chang
     kept = [file for file in files if not file.is_relative_to(own) or file.is_relative_to(own / "metadata")]
     before = {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in kept}
     assert planned(copied_run) == set()
-    assert ", no jobs running" in run_in(copied_run, "stair", "status", "--run", "results/smoke").stdout
+    assert "\nfinished at " in run_in(copied_run, "stair", "status", "--run", "results/smoke").stdout
     assert " 0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
     list_jobs(ROOT, {"run": str(SMOKE)}, fresh=True)
     assert {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in kept} == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -67,4 +68,17 @@ def test_for_programs_and_people(run: RunPaths) -> None:
     assert found["failed"] == [{"name": "training/qwen3.5-4b/stair", "error": "a is b", "log": str(log)}]
     shown = run_in(run.folder, "stair", "status", "--run", str(run.folder), warm=False).stdout
     assert "50 of 100 responses" in shown and "1m40s left" in shown
-    assert f"failed: training/qwen3.5-4b/stair: a is b (log: {log})" in shown
+    assert f"failed: training/qwen3.5-4b/stair: a is b (log: {log})" in shown and "to go on" not in shown
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    assert changed(run, process=dead.pid) == "stopped"
+    shown = run_in(run.folder, "stair", "status", "--run", str(run.folder), warm=False).stdout
+    assert "running" not in shown and shown.endswith(f"stopped; to go on: stair reproduce --run {run.folder}\n")
+
+
+def test_a_finished_run_says_when_and_where(finished_run: Path) -> None:
+    *_, last = run_in(finished_run, "stair", "status", "--run", "smoke").stdout.splitlines()
+    assert re.fullmatch(r"finished at \d{4}-\d\d-\d\dT\S+; on one page: results/smoke/report.html", last)
+    assert run_in(finished_run, "stair", "check", "--run", "smoke").stdout.endswith(
+        " checks hold: results/smoke/checks.csv\n"
+    )
