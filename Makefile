@@ -90,7 +90,7 @@ archive: $(READY)
 
 # The archive names its run; RUN names the overlay where that is a file of the user.
 from-archive: $(READY)
-	$(if $(FILE),,$(error name the archive: make from-archive FILE=...))
+	$(if $(FILE),,$(error name the archive: make from-archive FILE=file))
 	@$(VENV)/bin/stair from-archive $(call quoted,$(FILE)) $(if $(findstring command,$(origin RUN)),--run $(call quoted,$(RUN)))
 
 # A worker runs whole files, so that each makes its fixtures once. In the order of the names, small files

@@ -71,9 +71,13 @@ class RunPaths:
 
     def start_command(self, *options: str) -> str:
         """The command that starts the run again, as its folder has it."""
+        return shlex.join(["stair", "reproduce", "--run", str(self.shown), *options])
+
+    @property
+    def shown(self) -> Path:
+        """Its folder from where the run was started."""
         folder, start = self.folder.absolute(), anchored("").absolute()
-        name = folder.relative_to(start) if folder.is_relative_to(start) else folder
-        return shlex.join(["stair", "reproduce", "--run", str(name), *options])
+        return folder.relative_to(start) if folder.is_relative_to(start) else folder
 
     @property
     def resolved(self) -> Path:

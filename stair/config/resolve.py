@@ -52,7 +52,8 @@ _Loader.add_implicit_resolver(
 def read_yaml(path: Path, *, dumped: bool = False) -> dict[str, Any]:
     """Reads a YAML mapping; an empty file is an empty mapping. `dumped`: this program has written it."""
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"), Loader=_DUMPED_LOADER if dumped else _Loader)
+        with open(path, encoding="utf-8") as file:  # its errors name the file
+            value = yaml.load(file, Loader=_DUMPED_LOADER if dumped else _Loader)
     except FileNotFoundError as error:
         raise ConfigError(f"{path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -129,15 +129,15 @@ def online() -> bool:
 
 
 @contextmanager
-def _named(source: Source) -> Iterator[None]:
-    """Gives the library's errors the source's name, and makes them one line."""
+def _named(source: Source, remedy: str = "") -> Iterator[None]:
+    """Gives the library's errors the source's name and a remedy, and makes them one line."""
     from huggingface_hub import constants
 
     try:
         yield
     except Exception as error:  # the HTTP client's own exceptions share no base with the library's
         text = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{source.name}: {source.repository} from {constants.ENDPOINT}: {text}") from error
+        raise ValueError(f"{source.name}: {source.repository} from {constants.ENDPOINT}: {text}{remedy}") from error
 
 
 def _available(source: Source, lock: Mapping[str, str]) -> str:
@@ -182,9 +182,9 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         )
     from huggingface_hub import snapshot_download
 
-    commits = {}
+    commits, remedy = {}, f"; what can be done: stair doctor --run {paths.shown}"
     for source in sources:
-        with _named(source):
+        with _named(source, remedy):
             commits[source.locked_as] = source.commit() or _available(source, read_lock(lock_path))
     # Before the first byte, so that an interrupted fetch resumes with the same commits.
     lock = {**commits, **read_lock(lock_path)}
@@ -192,7 +192,7 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     end_at_stop()  # the library's threads would delay a stop
     for source in sources:
         commit = lock[source.locked_as]
-        with _named(source):
+        with _named(source, remedy):
             snapshot_download(**source.wanted(commit))
         if not (source.folder / (source.file or "config.json")).is_file():
             raise ValueError(f"{source.name}: {source.repository} has no {source.file or 'config.json'} at {commit}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
 
 from stair.models import delta_kernels
 from stair.models.architecture import describe
@@ -45,6 +47,8 @@ def load_model(
         # The text model reads the key from its own part of the configuration; without it the vocabulary head would
         # silently keep its random initialisation.
         text.tie_word_embeddings = True
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         path,
         config=config,

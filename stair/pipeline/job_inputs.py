@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -118,8 +119,9 @@ def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> d
         except OSError:
             fault = "cannot be read; check its permissions"
         if fault:
+            place = os.path.normpath(paths.shown / name)
             raise ValueError(
-                f"{paths.folder} has a damaged file: {name} {fault}; delete {name}; to make it again: {start}"
+                f"{paths.folder} has a damaged file: {name} {fault}; to make it again: rm {place} && {start}"
             )
     return digests
 

@@ -48,14 +48,16 @@ class Backbone:
 
         Raises:
             ConfigError: the folder does not exist or holds no model.
-            ValueError: an unknown architecture, two sets of weights, or a tokenizer or template whose prompts are not the
-                paper's.
+            ValueError: an unknown architecture, two sets of weights, a limit of responses beyond the model's context, or a
+                tokenizer or template whose prompts are not the paper's.
         """
         settings = config.models[model]
         folder = require_folder(paths.model_folder(config, model), f"models.{model}")
         check_weights(folder)
         revision = model_revision(folder, paths.work("revisions") / f"{model}.json")
         renderer, architecture = Renderer.load(folder, thinking=settings.thinking), read_architecture(folder)
+        if not config.only_measures:
+            _check_limits(model, settings, architecture.context)
         digest = renderer.template_sha256
         if settings.template_sha256 not in (None, digest):
             raise ValueError(
@@ -115,6 +117,17 @@ class Backbone:
     def _check_identity(self, engine: Engine) -> None:
         loaded = replace(engine.identity, device=None, arguments=self.engine.arguments)
         assert loaded == self.engine, f"the loaded engine is {loaded}, its response keys say {self.engine}"
+
+
+def _check_limits(model: str, settings: Model, context: int) -> None:
+    sections = {"rollout_sampling": settings.rollout_sampling, "evaluation_sampling": settings.evaluation_sampling}
+    sections |= {f"evaluation_changes.{key}": change for key, change in settings.evaluation_changes.items()}
+    for key, sampling in sections.items():
+        if sampling.max_new_tokens >= context:
+            raise ValueError(
+                f"models.{model}.{key}.max_new_tokens: {sampling.max_new_tokens} tokens do not fit into the {context} positions "
+                "of the model's RoPE (max_position_embeddings)"
+            )
 
 
 def sampling_settings(sampling: Sampling, truncation: Truncation = "sequential") -> SamplingSettings:

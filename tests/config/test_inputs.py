@@ -188,7 +188,7 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     weights.write_bytes(b"others")
     checked_digests(config, RunPaths(tmp_path / "two"), [weights])
     with pytest.raises(
-        ValueError, match=r"m/model\.safetensors does not match its sealed checksum; delete backbones/m"
+        ValueError, match=r"m/model\.safetensors does not match its sealed checksum; to make it again: rm \S+/one/backbones/m"
     ):
         checked_digests(config, RunPaths(tmp_path / "one"), [weights])
 
@@ -196,7 +196,7 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
 def test_a_row_that_cannot_be_used_is_named_before_any_work(tmp_path: Path) -> None:
     path = tmp_path / "bench.jsonl"
     for answers, message in (
-        (["1", "2", "3", None], f"{path}, row 3: the answer is empty"),
+        (["1", "2", "3", None], f"{path}, line 4: the answer is empty"),
         (["1", "2", "3", "x", "5"], f"{path}, problem 3: its answer is not an integer; set `kind: math`"),
         (["1", "2", "3"], f"a session needs 4 distinct problems, and {path} has 3"),
     ):

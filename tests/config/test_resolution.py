@@ -143,7 +143,7 @@ def test_an_overlay_elsewhere_is_named_by_its_path(project: Path, tmp_path: Path
         ("note: 2026-11-28\n", "'note': input should be a valid string (given: datetime.date(2026, 11, 28))"),
         ("note: " + "[" * 3000 + "]" * 3000, "lie too deep in each other"),
         ("- note\n", "must hold keys and values, not a list"),
-        ("note: [\n", "not valid YAML"),
+        ("note: [\n", 'circle.yaml", line 2, column 1'),
         ("nowhere: 1\n", "unknown key 'nowhere'"),
         ("evalution:\n", "unknown key 'evalution' (did you mean 'evaluation'?)"),
         ("evaluation: {samples=8}\n", "unknown key 'evaluation.samples=8' (did you mean 'samples'?)"),

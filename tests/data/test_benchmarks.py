@@ -87,17 +87,17 @@ def test_problems_are_left_out_by_their_own_ids(tmp_path: Path) -> None:
     [
         ({}, {"rows": 5}, "benchmark 'bench' must have 5 rows, found 4"),
         ({}, {"exclude_ids": ["a", "z"]}, "benchmark 'bench' has no problem z to exclude"),
-        ({"problem": "  "}, {}, "row 1: the problem is empty"),
-        ({"problem": 7}, {}, "row 1: the problem is of type int, where a text is expected"),
-        ({"answer": ""}, {}, "row 1: the answer is empty"),
-        ({"answer": None}, {}, "row 1: the answer is empty"),
-        ({"answer": True}, {}, "row 1: the answer is of type bool, where a text is expected"),
-        ({"answer": ["4"]}, {}, "row 1: the answer is of type list, where a text is expected"),
-        ({"answer": 10**29 + 1}, {}, "row 1: the answer is no number, or one beyond 2^53"),
-        ({"answer": 2.0**54}, {}, "row 1: the answer is no number, or one beyond 2^53"),
+        ({"problem": "  "}, {}, "line 2: the problem is empty"),
+        ({"problem": 7}, {}, "line 2: the problem is of type int, where a text is expected"),
+        ({"answer": ""}, {}, "line 2: the answer is empty"),
+        ({"answer": None}, {}, "line 2: the answer is empty"),
+        ({"answer": True}, {}, "line 2: the answer is of type bool, where a text is expected"),
+        ({"answer": ["4"]}, {}, "line 2: the answer is of type list, where a text is expected"),
+        ({"answer": 10**29 + 1}, {}, "line 2: the answer is no number, or one beyond 2^53"),
+        ({"answer": 2.0**54}, {}, "line 2: the answer is no number, or one beyond 2^53"),
         ({"problem": " What is 1 + 1?\n"}, {}, "holds one problem twice: a and b; remove one, or list its id"),
-        ({"id": "a"}, {}, "rows 0 and 1 have one id, a; name a column of ids that differ"),
-        ({"id": None}, {}, "row 1: the id is None; columns.id must name a column of ids"),
+        ({"id": "a"}, {}, "line 2: another row has the id a, too; name a column of ids that differ"),
+        ({"id": None}, {}, "line 2: the id is None; columns.id must name a column of ids"),
         ({}, {"exclude_ids": ["z"]}, "(its ids: a, b, c, d)"),
     ],
 )
@@ -176,13 +176,13 @@ def test_numbers_as_options_are_all_written_alike(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="of them 0 empty, and 1 that repeat"):
         rows_of(tmp_path, [CHOICE | numbers | {"w1": 4.0}], **CHOICES)
     for value in (["a"], {"k": 1}, True, float("1e30")):
-        with pytest.raises(ValueError, match=r"bench\.jsonl, row 0: wrong choice 2 is "):
+        with pytest.raises(ValueError, match=r"bench\.jsonl, line 1: wrong choice 2 is "):
             rows_of(tmp_path, [CHOICE | {"w2": value}], **CHOICES)
 
 
 @pytest.mark.parametrize("change", [{"w1": "gold"}, {"w2": "tin"}, {"w3": None}, {"w3": " "}])
 def test_options_must_be_four_distinct_texts(tmp_path: Path, change: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"bench\.jsonl, row 0: "):
+    with pytest.raises(ValueError, match=r"bench\.jsonl, line 1: "):
         rows_of(tmp_path, [CHOICE | change], **CHOICES)
 
 

@@ -66,11 +66,11 @@ def test_empty_lines_of_jsonl_are_no_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "where", "message"),
     [
-        ('{"a": {"b": 1}}\n{"a": {}}\n', "a.b", "row 1: there is no 'a.b'"),
-        ('{"a": [1]}\n{"a": []}\n', "a.0", "row 1: there is no 'a.0'"),
-        ('{"a": [1]}\n', "a.b", "row 0: there is no 'a.b'"),
-        ('{"a": "text"}\n', "a.b", "row 0: there is no 'a.b'"),
-        ('{"a": 1}\n{"b": 1}\n', "a", "row 1: there is no 'a'"),
+        ('{"a": {"b": 1}}\n{"a": {}}\n', "a.b", "line 2: there is no 'a.b'"),
+        ('{"a": [1]}\n{"a": []}\n', "a.0", "line 2: there is no 'a.0'"),
+        ('{"a": [1]}\n', "a.b", "line 1: there is no 'a.b'"),
+        ('{"a": "text"}\n', "a.b", "line 1: there is no 'a.b'"),
+        ('{"a": 1}\n\n{"b": 1}\n', "a", "line 3: there is no 'a'"),
         ('{"a": 1}\n', "c", "has no column 'c' (it has: a)"),
         ('{"a": 1}\n{"a": \n', "a", "line 2: not valid JSON"),
         ('{"a": 1}\n[1]\n', "a", "line 2: expected an object with keys, found a list"),

@@ -99,11 +99,11 @@ def test_more_validation_problems_keep_the_earlier_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
-        ([*RAW, ("  ", "1")], "row 20: the problem is empty (training_pool.columns.problem)"),
-        ([*RAW, (None, "1")], "row 20: the problem is empty"),
-        ([*RAW, (["Solve: What?"], "7")], "row 20: the problem is of type list, where a text is expected"),
-        ([*RAW, ("Solve: What?", True)], "row 20: the answer is of type bool"),
-        ([*RAW, ("Solve: What?", "")], "row 20: the answer is empty"),
+        ([*RAW, ("  ", "1")], "line 21: the problem is empty (training_pool.columns.problem)"),
+        ([*RAW, (None, "1")], "line 21: the problem is empty"),
+        ([*RAW, (["Solve: What?"], "7")], "line 21: the problem is of type list, where a text is expected"),
+        ([*RAW, ("Solve: What?", True)], "line 21: the answer is of type bool"),
+        ([*RAW, ("Solve: What?", "")], "line 21: the answer is empty"),
         ([*RAW, ("Solve: ", "7")], "a prompt is nothing but the fixed opening and ending"),
         (RAW[:6], "6 problems remain, too few for 3 validation problems"),
     ],

@@ -132,6 +132,10 @@ def test_nothing_is_generated_from_prompts_that_do_not_fit(place: Path) -> None:
         ) as caught:
             start()
         assert "\n" not in str(caught.value)
+        with pytest.raises(
+            ValueError, match=rf"^models\.{MODEL}\.{name}\.max_new_tokens: 512 tokens do not fit into the 512 "
+        ):
+            preflight(configured(place, **{name: {"max_new_tokens": 512}}))
 
 
 def test_nothing_is_generated_from_a_problem_with_a_turn_marker(place: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from stair.config.datasets import Benchmark
 from stair.records.rows import BenchmarkProblem
 from stair.stages.data.problem_texts import identity, identity_of_text, ordered_choices, with_choices
-from stair.stages.data.reading import as_text, in_subset, instead_of_text, read_columns
+from stair.stages.data.reading import as_text, in_subset, instead_of_text, place_of, read_columns
 
 _SHOWN = 8
 
@@ -74,11 +74,12 @@ def _ids(values: Sequence[Any], path: Path) -> list[str]:
         text = as_text(value)
         if not isinstance(text, str) or not text.strip():
             raise ValueError(
-                f"{path}, row {number}: the id is {value!r}; columns.id must name a column of ids, or be null to number the rows"
+                f"{place_of(path, number)}: the id is {value!r}; columns.id must name a column of ids, or be null to number "
+                "the rows"
             )
         if text in ids:
             raise ValueError(
-                f"{path}: rows {ids[text]} and {number} have one id, {text}; name a column of ids that differ (columns.id), "
+                f"{place_of(path, number)}: another row has the id {text}, too; name a column of ids that differ (columns.id), "
                 "or null to number the rows"
             )
         ids[text] = number
@@ -89,7 +90,7 @@ def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Ben
     problem, answer = data["problem"][number], as_text(data["answer"][number])
     for name, value in (("problem", problem), ("answer", answer)):
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{path}, row {number}: the {name} is {instead_of_text(value)}")
+            raise ValueError(f"{place_of(path, number)}: the {name} is {instead_of_text(value)}")
     problem, answer = problem.strip(), answer.strip()
     if settings.kind == "integer":
         _check_integer(answer, source, path)
@@ -107,12 +108,12 @@ def _problem(data: dict[str, list[Any]], number: int, source: str, settings: Ben
         # Read like the right choice: if only one of 4.0 and 5.0 became an integer, its spelling would reveal the answer.
         value = as_text(data[f"wrong {column}"][number])
         if not isinstance(value, str) or not value.strip():
-            raise ValueError(f"{path}, row {number}: wrong choice {column + 1} is {instead_of_text(value)}")
+            raise ValueError(f"{place_of(path, number)}: wrong choice {column + 1} is {instead_of_text(value)}")
         wrong.append(value.strip())
     try:
         choices, letter = ordered_choices(problem, answer, wrong)
     except ValueError as error:
-        raise ValueError(f"{path}, row {number}: {error}") from error
+        raise ValueError(f"{place_of(path, number)}: {error}") from error
     return BenchmarkProblem(
         problem_id=identity(problem, *sorted(choices)),
         source_id=source,

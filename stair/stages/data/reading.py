@@ -163,8 +163,22 @@ def _value(row: Any, where: str, path: Path, number: int) -> Any:
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise ValueError(f"{path}, row {number}: there is no '{where}'") from error
+            raise ValueError(f"{place_of(path, number)}: there is no '{where}'") from error
     return value
+
+
+def place_of(path: Path, number: int) -> str:
+    """Where a row is, with rows counted from 0: the line of a text file, the number of a row of Parquet, which has no lines."""
+    if path.suffix == ".parquet":
+        return f"{path}, row {number}"
+    if path.suffix == ".csv":
+        with open(path, newline="", encoding="utf-8-sig") as text:
+            reader = csv.DictReader(text)
+            next(islice(reader, number, None))
+            return f"{path}, line {reader.line_num}"
+    with open(path, "rb") as file:
+        filled = (count for count, line in enumerate(file, start=1) if line.strip())
+        return f"{path}, line {next(islice(filled, number, None))}"
 
 
 def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:

@@ -12,7 +12,7 @@ from stair.core import TURNS
 from stair.records.rows import SourceRecord
 from stair.records.seeds import hash_order
 from stair.stages.data.problem_texts import identity, record_identity, strip_fixed
-from stair.stages.data.reading import as_text, in_subset, instead_of_text, stream_columns
+from stair.stages.data.reading import as_text, in_subset, instead_of_text, place_of, stream_columns
 
 _EXAMPLES = 3
 
@@ -144,7 +144,7 @@ def _distinct(
             for number, value in enumerate(values, counts.rows):
                 if not isinstance(value, str) or not value.strip():
                     raise ValueError(
-                        f"{path}, row {number}: the {column} is {instead_of_text(value)} (training_pool.columns.{column})"
+                        f"{place_of(path, number)}: the {column} is {instead_of_text(value)} (training_pool.columns.{column})"
                     )
         distinct.update(zip(texts, answers, strict=True))
         counts.rows += len(texts)
