@@ -205,7 +205,10 @@ def _show(config: Config, paths: RunPaths) -> None:
 
 def _name_made(config: Config, paths: RunPaths, target: str) -> None:
     """Prints where the outputs of a target are."""
-    files = stage_files(config, paths, target) if target in STAGES else [paths.folder / target]
-    folders = Counter(file.parent for file in files if file.exists())
-    for folder, count in folders.items():
-        print(f"Made: {folder} ({count} files)" if len(files) > 1 else f"Made: {files[0]}")
+    if target not in STAGES:
+        print(f"Made: {paths.folder / target}")
+        return
+    files = stage_files(config, paths, target)
+    places = Counter(paths.folder / Path(name_in_run(file, paths.folder)).parts[0] for file in files if file.exists())
+    for place, count in places.items():
+        print(f"Made: {place} ({count} files)" if place.is_dir() else f"Made: {place}")

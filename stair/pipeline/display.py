@@ -78,7 +78,8 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         self._live.stop()
         if self._failed:
-            self._console.print(f"{len(self._failed)} jobs failed, after {duration(time.time() - self._started)}")
+            self._console.print(f"failed jobs: {len(self._failed)}, after {duration(time.time() - self._started)}")
+            self._failed.clear()  # Snakemake closes its handlers twice
         super().close()
 
     def _begin(self, record: Any) -> None:
@@ -126,7 +127,8 @@ class LogHandler(LogHandlerBase):
         said = failure(logs, since=job.began if job else 0.0, message=record.rule_msg or "")
         place = f" (log: {os.path.relpath(logs[0], os.environ.get(START, '.'))})" if logs else ""
         line = f"failed: {job.name if job else record.rule_name}: "
-        self._console.print(line + ("the same" if said in self._failed.values() else said) + place)
+        known = said in self._failed.values() or record.rule_name in _DOWNLOADS  # these write to the screen themselves
+        self._console.print(line + ("the same" if known else said) + place)
         self._failed[record.jobid] = said
 
     def _state(self) -> str:

@@ -103,8 +103,9 @@ def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
     assert same == [f"rollouts/qwen3-4b-instruct/{number}: the same" for number in (1, 2)], "a cause is said once"
     shown.begin()
     assert shown.text() == f"tried again: {NAME}\n"
-    shown.handler.close()
-    assert shown.text() == "2 jobs failed, after 0s\n"
+    for _ in range(2):
+        shown.handler.close()
+    assert shown.text() == "failed jobs: 2, after 0s\n"
 
 
 def test_a_job_that_was_killed_on_a_cluster_has_slurms_word(shown: Shown) -> None:

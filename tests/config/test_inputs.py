@@ -188,7 +188,8 @@ def test_a_model_that_another_run_made_has_the_other_runs_manifest(tmp_path: Pat
     weights.write_bytes(b"others")
     checked_digests(config, RunPaths(tmp_path / "two"), [weights])
     with pytest.raises(
-        ValueError, match=r"m/model\.safetensors does not match its sealed checksum; to make it again: rm \S+/one/backbones/m"
+        ValueError,
+        match=r"m/model\.safetensors does not match its sealed checksum; to make it again: rm \S+/one/backbones/m",
     ):
         checked_digests(config, RunPaths(tmp_path / "one"), [weights])
 

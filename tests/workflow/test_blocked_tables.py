@@ -46,4 +46,7 @@ def test_a_job_that_fails_on_a_damaged_input_names_it_with_the_remedy(copied_run
         line for line in snakemake(copied_run, "tables", check=False).stderr.splitlines() if line.startswith("failed:")
     ]
     name = "evaluation/qwen3-4b-instruct/math500/stair.parquet"
-    assert f"{name} does not match its sealed checksum; to make it again: rm results/smoke/{name} && stair reproduce" in line
+    assert (
+        f"{name} does not match its sealed checksum; to make it again: rm results/smoke/{name} && stair reproduce"
+        in line
+    )
