@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 _CPU_SECONDS = 3.0
 """A job without a model, which the plan leaves out."""
-_PLAN_SHARE = 0.1
-"""The plan weighs as much as what is measured in this share of the run."""
+_PLACES_SHARE, _PACE_SHARE = 0.1, 0.5
+"""The plan weighs as much as what this share of the run measures: how many jobs run at a time, and the pace of stages that have
+not begun."""
 
 
 class Running(NamedTuple):
@@ -119,7 +120,7 @@ class TimeLeft:
                 kind = _kind(job.rule)
                 planned[kind] = planned.get(kind, 0.0) + job.planned * job.fresh
                 took[kind] = took.get(kind, 0.0) + job.progress.seconds
-        prior = _PLAN_SHARE * self._all
+        prior = _PACE_SHARE * self._all
         stages = {work.stage for work in self._works}  # downloads, which are not planned, say nothing of these
         pace = (
             (sum(took[kind] for kind in took.keys() & stages) + prior)
@@ -142,6 +143,7 @@ class TimeLeft:
         busy = sum(self._took.values())
         busy += sum(job.progress.seconds if job.progress else 0.0 for job in running)
         busy += sum(job.seconds for job in running if not (job.rule in JOBS and JOBS[job.rule].progress))
+        prior = _PLACES_SHARE * self._all
         if self._places is None:
             at_a_time = busy / elapsed if elapsed else 0.0
         else:
