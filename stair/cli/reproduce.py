@@ -205,10 +205,10 @@ def _show(config: Config, paths: RunPaths) -> None:
 
 def _name_made(config: Config, paths: RunPaths, target: str) -> None:
     """Prints where the outputs of a target are."""
-    if target not in STAGES:
+    if target not in (*STAGES, "controls"):
         print(f"Made: {paths.folder / target}")
         return
-    files = stage_files(config, paths, target)
+    files = stage_files(config, paths, "evaluation" if target == "controls" else target)
     places = Counter(paths.folder / Path(name_in_run(file, paths.folder)).parts[0] for file in files if file.exists())
     for place, count in places.items():
         print(f"Made: {place} ({count} files)" if place.is_dir() else f"Made: {place}")

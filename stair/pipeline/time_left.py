@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RUN, RunPaths
-from stair.pipeline.jobs import JOBS
+from stair.pipeline.jobs import JOBS, names_of
 from stair.records.gpus import visible_gpus
 from stair.records.progress import ProgressFile, read_progress
 
@@ -90,8 +90,8 @@ class TimeLeft:
 
     def start(self, rule: str, wildcards: Mapping[str, str]) -> float:
         """Counts a job that starts; returns its planned seconds."""
-        kind, name = _kind(rule), wildcards.get("controller") or wildcards.get("condition", "")
-        planned = self._mean(kind, wildcards.get("model", ""), name)
+        kind, names = _kind(rule), names_of(rule, wildcards) if rule in JOBS else {}
+        planned = self._mean(kind, names.get("model"), names.get("controller") or names.get("condition", ""))
         self._waiting[kind] = max(0.0, self._waiting[kind] - planned)
         return planned
 

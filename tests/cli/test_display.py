@@ -78,7 +78,7 @@ def test_without_a_terminal_a_line_ends_each_stage_and_the_last_one_says_100_per
             text == "" if number == 7 else text.startswith("82% after 0s, ") and text.endswith(" · rollouts finished\n")
         )
     for number, rule in enumerate(("table", "all"), start=9):
-        shown.send(LogEvent.JOB_INFO, jobid=number, rule_name=rule, wildcards={}, log=[], input=[])
+        shown.send(LogEvent.JOB_INFO, jobid=number, rule_name=rule, wildcards={"table": "intervals"}, log=[], input=[])
         shown.send(LogEvent.JOB_FINISHED, job_id=number)
     assert shown.text() == "100% after 0s\n", "a target is no job"
 
