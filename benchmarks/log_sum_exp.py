@@ -24,7 +24,7 @@ from torch import Tensor
 from benchmarks.figures import Figures
 from benchmarks.read import SHAPES, Inputs, Meter, measure
 from stair.method import differential_read
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 from stair.models import attention
 
 Read = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

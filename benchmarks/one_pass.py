@@ -15,8 +15,8 @@ import math
 import torch
 from torch import Tensor
 
+from stair.method.reads.naive import unit_normals
 from stair.method.reads.streaming import CPU_TILES, GPU_TILES, Tiles
-from stair.method.reflection import unit_normals
 
 LN2 = math.log(2.0)
 

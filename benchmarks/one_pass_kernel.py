@@ -12,7 +12,7 @@ from torch import Tensor
 from benchmarks.one_pass import mix
 from stair.method.reads import fused
 from stair.method.reads.kernels import _along, _entries, _queries, _row
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 
 
 @triton.jit

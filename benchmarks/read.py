@@ -33,7 +33,7 @@ from benchmarks.models import SHAPES as MODELS
 from benchmarks.models import controlled_layers
 from stair.method import differential_read
 from stair.method.reads import naive, streaming
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 from stair.records.text_tables import csv_table
 from stair.stages.runtime.shapes import random_model
 

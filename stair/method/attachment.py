@@ -180,14 +180,14 @@ class Attachment:
             self._remove("capture")
 
     def _capture_hooks(self, index: int, module: Any, sink: Sink) -> list[RemovableHandle]:
-        keys: list[Tensor] = []
+        kept: dict[str, Tensor] = {}
 
         def keep_keys(_: nn.Module, args: Any, output: Tensor) -> None:
-            keys[:] = [per_head(output, self.architecture.head_dim)]
+            kept["keys"] = per_head(output, self.architecture.head_dim)
 
         def give(_: nn.Module, args: Any, output: Tensor) -> None:
             # Every architecture computes values after keys.
-            normalised = keys.pop()
+            normalised = kept.pop("keys")
             sink(index, normalised, output.view(normalised.shape))
 
         return [key_source(module).register_forward_hook(keep_keys), module.v_proj.register_forward_hook(give)]

@@ -14,8 +14,7 @@ import pandas as pd
 from stair.config.evaluation import Condition
 from stair.core import EngineIdentity
 from stair.sessions.check import Check, checked, occurrences
-from stair.sessions.renderer import Renderer
-from stair.sessions.spans import last_position
+from stair.sessions.renderer import Renderer, last_position
 
 Schedule = Mapping[str, Sequence[str]]
 """A session's problems in turn order, by session."""

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stair.core import TURNS, Problem
-from stair.sessions.renderer import END_OF_THINKING, Exchange, Renderer
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import END_OF_THINKING, Exchange, Renderer, control_span
 
 _USER, AGAIN = "What is 1 + 2?", "And what is 3 + 4?"
 _ANSWER = "It is \\boxed{3}."

@@ -13,8 +13,7 @@ from stair.engines.base import Capture, Completion, Reconstruction, Request, Sam
 from stair.records.keys import digest_of, ids_digest, response_key
 from stair.records.seeds import seed_of
 from stair.sessions.banks import BankStore
-from stair.sessions.renderer import Exchange, Renderer
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import Exchange, Renderer, control_span
 
 if TYPE_CHECKING:
     from stair.method import Bank, BankFree, Read, Reflector, Segment

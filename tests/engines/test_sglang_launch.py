@@ -9,12 +9,12 @@ import pytest
 
 from stair.config.engines import SGLangSettings
 from stair.config.sglang_arguments import OWN_OPTIONS, decisive_arguments
-from stair.engines.sglang.launch import Launch
+from stair.engines.sglang.launch import ServerLaunch
 
 
-def launch(place: Path) -> Launch:
+def launch(place: Path) -> ServerLaunch:
     settings = SGLangSettings(device="cpu", attention="torch_native", memory_fraction=0.5, cache_tokens=1000)
-    return Launch(settings, place, "float32", 512)
+    return ServerLaunch(settings, place, "float32", 512)
 
 
 def test_what_the_run_sets_is_known_by_name(tmp_path: Path) -> None:
@@ -26,7 +26,9 @@ def test_memory_is_an_option_only_if_it_is_set(tmp_path: Path) -> None:
     command = launch(tmp_path).command(1, 2)
     assert command[command.index("--mem-fraction-static") + 1] == "0.5"
     assert command[command.index("--max-total-tokens") + 1] == "1000"
-    without = Launch(SGLangSettings(device="cpu", attention="torch_native"), tmp_path, "float32", 512).command(1, 2)
+    without = ServerLaunch(SGLangSettings(device="cpu", attention="torch_native"), tmp_path, "float32", 512).command(
+        1, 2
+    )
     assert not {"--mem-fraction-static", "--max-total-tokens"} & set(without)
 
 

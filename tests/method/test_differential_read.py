@@ -14,7 +14,7 @@ from torch import Tensor
 from benchmarks import one_pass
 from stair.method import differential_read
 from stair.method.reads import naive, streaming
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 
 
 @st.composite

@@ -18,7 +18,7 @@ from stair.method import Attachment, Read, differential_read
 from stair.method.differential import Backend
 from stair.method.reads import fused, naive
 from stair.method.reads.fused import Launch, Launches
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 
 CUDA = torch.cuda.is_available()
 DEVICE = "cuda" if CUDA else "cpu"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.sessions.renderer import Exchange, Renderer
-from stair.sessions.spans import answer_ids, control_span, last_position
+from stair.sessions.renderer import Exchange, Renderer, answer_ids, control_span, last_position
 from tests.sessions.conftest import Finished
 from tests.sessions.protocol_cases import PROBLEMS
 

@@ -13,8 +13,7 @@ from stair.records.keys import ids_digest
 from stair.records.schemas import RESPONSES
 from stair.records.seeds import seed_of
 from stair.records.tables import read_table, write_table
-from stair.sessions.renderer import Exchange
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import Exchange, control_span
 from tests.sessions.conftest import Finished
 from tests.sessions.protocol_cases import PROBLEMS, READS, Study, WatchedEngine
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from stair.config.resolve import resolve
+from stair.records.interruption import EXIT_AGAIN
 from stair.records.worklog import WorkLog
 from tests.sglang.conftest import ENVIRONMENT
 from tests.workflow.conftest import ROOT, SMOKE, environment, run_in
@@ -167,7 +168,9 @@ def test_an_undisturbed_shard(undisturbed: Path) -> None:
     assert log.count("----") == 1 and "'sglang': '0.5.23'" in log.splitlines()[0]
 
 
-def test_a_shard_that_is_killed_and_then_loses_servers(prepared: Path, undisturbed: Path, tmp_path: Path) -> None:
+def test_a_shard_that_is_killed_and_stopped_and_then_loses_servers(
+    prepared: Path, undisturbed: Path, tmp_path: Path
+) -> None:
     """Each attempt resumes at the first missing response, and no server outlives its job (`shard`)."""
     run = new_run(tmp_path, prepared)
     states = []
@@ -177,7 +180,12 @@ def test_a_shard_that_is_killed_and_then_loses_servers(prepared: Path, undisturb
         job.wait()
         states.append(logged(tmp_path))
     with shard(tmp_path) as job:
-        wait_for_records(tmp_path, job, 5)
+        wait_for_records(tmp_path, job, 3)
+        job.terminate()
+        assert job.wait(timeout=60) == EXIT_AGAIN
+        states.append(logged(tmp_path))
+    with shard(tmp_path) as job:
+        wait_for_records(tmp_path, job, 3)
         family = psutil.Process(job.pid).children(recursive=True)
         max(family, key=lambda each: each.memory_info().rss).kill()  # the process that computes
         assert job.wait(timeout=60) == 2

@@ -14,7 +14,7 @@ from stair.config.engines import SGLangSettings
 from stair.core import EngineIdentity
 from stair.engines.base import Completion, Reconstruction, Request, Usage
 from stair.engines.sglang.client import Asker, Retracted
-from stair.engines.sglang.launch import Launch, check_environment
+from stair.engines.sglang.launch import ServerLaunch, check_environment
 from stair.engines.sglang.server import Server, ServerFailed
 from stair.engines.sglang.supported import check_architecture, check_request
 from stair.models.architecture import describe
@@ -51,7 +51,7 @@ class SGLangEngine:
         check_environment(settings)
         device = "cpu" if settings.device == "cpu" else _gpu_name()
         self.identity = EngineIdentity("sglang", settings.version, settings.attention, dtype, device)
-        self._launch, self._log = Launch(settings, folder, dtype, facts.context), log
+        self._launch, self._log = ServerLaunch(settings, folder, dtype, facts.context), log
         self._ends, self._width = _ends(folder), settings.concurrency
         self._asker = Asker(context=facts.context, vocabulary=facts.vocabulary, tokens=tokens)
         self._pool = ThreadPoolExecutor(self._width, thread_name_prefix="sglang")

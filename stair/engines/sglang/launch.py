@@ -20,7 +20,7 @@ _CPU_PLUGIN = "sglang-plain-cpu"
 
 
 @dataclass(frozen=True)
-class Launch:
+class ServerLaunch:
     """How the server of a model is started."""
 
     settings: SGLangSettings

@@ -16,7 +16,7 @@ from typing import Any
 import httpx2 as httpx
 import orjson
 
-from stair.engines.sglang.launch import Launch
+from stair.engines.sglang.launch import ServerLaunch
 from stair.records.interruption import end_with_parent
 
 _TICK_SECONDS = 0.25
@@ -40,7 +40,7 @@ class Server:
         facts: its report (`/server_info`), once it is ready.
     """
 
-    def __init__(self, launch: Launch, log: Path) -> None:
+    def __init__(self, launch: ServerLaunch, log: Path) -> None:
         self._launch, self._log = launch, log
         port, inner_port = _free_ports()
         self.address = f"http://127.0.0.1:{port}"

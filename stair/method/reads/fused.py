@@ -14,7 +14,7 @@ from torch import Tensor
 
 from stair.core import Readout
 from stair.method.reads import gradient_kernels, kernels, vector_kernels
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 
 LOG2E = math.log2(math.e)
 

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from stair.core import Readout
-from stair.method.reflection import unit_normals
+from stair.method.reads.naive import unit_normals
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from stair.paper.figures.figure import Figure
 from stair.paper.figures.style import INK, THICK, THIN, TINY
 from stair.paper.figures.training import read_curve
 from stair.paper.source import Source
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import control_span
 from stair.statistics.values import Value
 
 _HEADER = 1

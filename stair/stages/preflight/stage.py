@@ -11,8 +11,7 @@ from stair.models.hub import check_fetched
 from stair.records.files import matching, write_json
 from stair.sessions.backbone import Backbone
 from stair.sessions.prompt_check import AGAIN, HISTORIES
-from stair.sessions.renderer import Renderer
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import Renderer, control_span
 
 
 def run(config: Config, paths: RunPaths, model: str) -> None:

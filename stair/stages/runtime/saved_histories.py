@@ -16,8 +16,7 @@ from stair.records.rows import BenchmarkProblem, ScheduledTurn
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
-from stair.sessions.renderer import Exchange, Renderer
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import Exchange, Renderer, control_span
 from stair.stages.runtime.measure import History
 
 

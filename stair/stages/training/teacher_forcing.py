@@ -17,8 +17,7 @@ from stair.models.architecture import describe
 from stair.models.device_and_dtype import out_of_memory
 from stair.models.prefix import Prefix
 from stair.sessions.positions import beyond_context
-from stair.sessions.renderer import Exchange, Renderer
-from stair.sessions.spans import control_span
+from stair.sessions.renderer import Exchange, Renderer, control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
 from stair.stages.training.student import Student, last_hidden
 
