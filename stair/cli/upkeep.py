@@ -61,16 +61,23 @@ def why(
         Path | None,
         typer.Option("--run", help="The run's folder (default: the one that contains the file).", metavar="FOLDER"),
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Print every input and its inputs, as a tree.")] = False,
 ) -> None:
-    """Print what a file was made from: data, weights, settings, code, versions. Names what would make it stale."""
+    """Print what a file was made from: responses, models, data, code, versions, hardware; what makes it stale, and again."""
+    from shutil import get_terminal_size
+
     from stair.config.resolve import RESOLVED, run_around
-    from stair.pipeline.verify import Receipts, origin_lines
+    from stair.pipeline.verify import Receipts
+    from stair.pipeline.why import maker_of, origin_summary, origin_tree
 
     folder = run or run_around(file)
     if folder is None:
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
-    config, paths = open_run(folder)
-    print("\n".join(origin_lines(config, Receipts(paths.folder), file)))
+    config, paths = open_run(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)
+    receipts = Receipts(paths.folder)
+    made, width = maker_of(receipts, file), get_terminal_size((120, 24)).columns
+    lines = origin_tree(config, receipts, made) if full else origin_summary(config, paths, receipts, made, width)
+    print("\n".join(lines))
 
 
 @commands.command()

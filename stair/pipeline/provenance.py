@@ -59,7 +59,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "commit": commit(),
         "code": _counted([each.content.get("source") for each in manifests], "source"),
         "versions": _counted([each.content.get("versions") for each in manifests], "versions"),
-        "hardware": _counted([machine for each in manifests for machine in _hardware(each)], "machine"),
+        "hardware": _counted([machine for each in manifests for machine in each.machines], "machine"),
         "devices": devices,
         "seeds": dict(_seeds(config.model_dump(mode="json"))),
         "models": {
@@ -96,11 +96,6 @@ def _counted(values: Sequence[Any], name: str) -> list[dict[str, Any]]:
 
 def _has_responses(manifest: Manifest) -> bool:
     return GENERATED_ON in manifest.content and manifest.rule in _SEALS
-
-
-def _hardware(manifest: Manifest) -> list[Any]:
-    """The machines that made an output: those of its shards, else its job's."""
-    return manifest.content.get(GENERATED_ON) or [manifest.content.get("machine")]
 
 
 def _seeds(values: Any, place: str = "") -> Iterator[tuple[str, Any]]:

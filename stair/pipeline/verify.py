@@ -1,4 +1,4 @@
-"""What lies in a run's folder, compared with the manifests there: faults, other code, and the origin of a file.
+"""What lies in a run's folder, compared with the manifests there: faults, and outputs that other code made.
 
 Nothing is made, repaired or asked of Snakemake. A file that no manifest names is not compared, and a deleted file whose manifest
 is kept is missing.
@@ -19,10 +19,7 @@ from stair.pipeline.jobs import JOBS, STAGES, code_of, settings_of, stage_files
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
-    CONFIGURATION,
-    COPIED_FROM,
     MEASURED,
-    SUFFIX,
     Manifest,
     changed_settings,
     manifest_files,
@@ -32,7 +29,7 @@ from stair.records.manifest import (
     read_manifest,
 )
 
-_NAMED, _SETTINGS = 3, 8
+_NAMED = 3
 
 
 class Fault(NamedTuple):
@@ -76,19 +73,19 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
         measured: whether the measurements of the replay are read. They are many, and the jobs that use them check them.
     """
     yield from receipts.unreadable
-    digest = cache(lambda name: _digest(receipts.folder / name))
-    paths = RunPaths(receipts.folder)
+    digest, paths = digests(receipts.folder), RunPaths(receipts.folder)
     made_today = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
     for manifest in receipts.manifests:
         # What another version of the project made in a place of its own is left out: nothing makes or reads it today.
         gone = manifest.rule in JOBS and not has_job(config, manifest.rule, manifest.wildcards)
         if gone or made_today & {*manifest.files}:
-            yield from _faults_of(config, receipts, manifest, digest, measured=measured)
+            yield from faults_of(config, receipts, manifest, digest, measured=measured)
 
 
-def _faults_of(
+def faults_of(
     config: Config, receipts: Receipts, manifest: Manifest, digest: Callable[[str], str | None], *, measured: bool
 ) -> Iterator[Fault]:
+    """The faults of one job's outputs. `digest`: of `digests`."""
     first = next(iter(manifest.files))
     for name, sealed in manifest.files.items():
         if (now := digest(name)) is None:
@@ -113,6 +110,11 @@ def _faults_of(
             yield Fault(first, "stale", f"its measurement {name} has changed", first)
     for change in changed_settings(manifest.settings, settings_of(config, manifest.rule, manifest.wildcards)):
         yield Fault(first, "stale", change)
+
+
+def digests(folder: Path) -> Callable[[str], str | None]:
+    """The SHA-256 of a file of a run, each read once."""
+    return cache(lambda name: _digest(folder / name))
 
 
 def _digest(file: Path) -> str | None:
@@ -145,7 +147,7 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
 
     Other code makes nothing stale: an edited comment must not cost a training.
     """
-    others = [each for each in receipts.manifests if _other_code(config, each)]
+    others = [each for each in receipts.manifests if other_code(config, each)]
     if not others:
         return ""
     names = ", ".join(next(iter(each.files)) for each in others[:_NAMED])
@@ -160,11 +162,20 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
     )
 
 
-def _other_code(config: Config, manifest: Manifest) -> bool:
+def other_code(config: Config, manifest: Manifest) -> bool:
+    """Whether other code than the present made the outputs of a job that the run has."""
     if not has_job(config, manifest.rule, manifest.wildcards):
         return False
     now = code_of(manifest.rule, settings_of(config, manifest.rule, manifest.wildcards))
     return bool(manifest.content.get("source") != now)
+
+
+def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifest) -> str:
+    """The command that makes a sound output again: it deletes the output and the work behind it first."""
+    others = (each for each in receipts.manifests if each is not manifest)
+    behind = {*_places(manifest)} - manifest.files.keys()
+    removed = [receipts.name(manifest), *_folders(behind, {place for each in others for place in _places(each)})]
+    return _command(config, paths, [name for name in removed if (paths.folder / name).exists()])
 
 
 def _places(manifest: Manifest) -> Iterator[str]:
@@ -196,60 +207,3 @@ def version_notes(receipts: Receipts) -> Iterator[str]:
         if others := [version for version in versions if version not in (None, now)]:
             made = ", ".join(sorted(set(others)))
             yield f"{len(others)} outputs were made with {package} {made}; installed is {now or 'none'}"
-
-
-# ---------------------------------------------------------------- the origin of a file
-
-
-def origin_lines(config: Config, receipts: Receipts, file: Path) -> Iterator[str]:
-    """What a file was made from, as indented lines, and what would make it stale. A second occurrence is a name alone.
-
-    Raises:
-        ValueError: no manifest names the file.
-    """
-    path = file.resolve()
-    name = name_in_run(owner_of(path) if path.name.endswith(SUFFIX) else path, receipts.folder.resolve())
-    known = receipts.made | {receipts.name(each): each for each in receipts.manifests}
-    if name not in known:
-        raise ValueError(
-            f"{file} is not an output of the run in {receipts.folder}; a manifest beside each output names its files"
-        )
-    digest = cache(lambda name: _digest(receipts.folder / name))
-    printed = set[str]()
-
-    def lines(manifest: Manifest, indent: str) -> Iterator[str]:
-        name, inner, facts = receipts.name(manifest), indent + "  ", manifest.content
-        title = ", ".join([*manifest.files][:_NAMED]) if name in manifest.files else name
-        if name in printed:
-            yield f"{indent}{title} (above)"
-            return
-        printed.add(name)
-        yield f"{indent}{title}"
-        versions = "".join(f", {each} {facts['versions'].get(each)}" for each in ("torch", "transformers"))
-        yield f"{inner}made by {manifest.title} on {facts['sealed']}, code {str(facts.get('source'))[:12]}{versions}"
-        if COPIED_FROM in facts:
-            yield f"{inner}copied from {facts[COPIED_FROM]}"
-        for fault in _faults_of(config, receipts, manifest, digest, measured=False):
-            yield f"{inner}! {fault.file} is {fault.state}: {fault.reason}"
-        if manifest.missing_note:
-            yield inner + manifest.missing_note
-        keys = sorted(manifest.settings.keys() - {CODE})
-        more = f" and {len(keys) - _SETTINGS} more" if len(keys) > _SETTINGS else ""
-        yield f"{inner}settings: {', '.join(keys[:_SETTINGS])}{more}"
-        makers = {
-            receipts.name(receipts.made[each]) if each in receipts.made else each: each for each in manifest.inputs
-        }
-        for title, each in makers.items():
-            if each in receipts.made:
-                yield from lines(receipts.made[each], inner)
-            else:
-                yield f"{inner}{title} (from outside this run, or without a manifest)"
-
-    yield from lines(known[name], "")
-    settings = known[name].settings
-    keys = sorted(settings.keys() - {CODE, CONFIGURATION})
-    yield "It becomes stale if an input changes" + (f", or one of: {', '.join(keys)}" if keys else "")
-    if CONFIGURATION in settings:
-        yield "It becomes stale if any key of the configuration changes that is no place of files and no speed"
-    if CODE in settings:
-        yield "It becomes stale if its code changes"

@@ -235,6 +235,11 @@ class Manifest:
         return " ".join((self.rule, *self.wildcards.values()))
 
     @property
+    def machines(self) -> list[Any]:
+        """The machines (`hardware`) that made the outputs: those of its shards, else its job's."""
+        return self.content.get(GENERATED_ON) or [self.content.get("machine")]
+
+    @property
     def seconds(self) -> float:
         """What its job took, for a seal with the shards; 0 if it does not say."""
         return float(self.content.get(SECONDS, 0.0)) + float(self.content.get(GENERATING_SECONDS, 0.0))

@@ -57,7 +57,7 @@ def test_a_model_a_benchmark_conditions_a_table_and_a_stage(tmp_path: Path, monk
     with warm_process(environment):  # imports the copy once for both commands
         for command in COMMANDS:
             call(*command.split(), *WITHOUT)
-        assert "made by measure_lengths mine" in call("stair", "why", "results/my_condition/lengths/mine.csv")
+        assert "made by measure_lengths mine" in call("stair", "why", "results/my_condition/lengths/mine.csv", "--full")
     run = tmp_path / "results" / "my_condition"
     rows = rows_of(run / "tables" / "always_solved.csv")
     conditions = {row["condition"] for row in rows}

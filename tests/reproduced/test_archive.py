@@ -94,7 +94,9 @@ def test_every_table_and_figure_is_made_again(archive: Path, clone: Path) -> Non
     assert (again / "report.html").is_file()
 
     assert "0 missing, 0 damaged, 0 stale" in call(clone, "stair", "verify", "--run", "results/tiny").stdout
-    lineage = call(clone, "stair", "why", "results/tiny/tables/continuous_summary.csv", "--run", "results/tiny").stdout
+    lineage = call(
+        clone, "stair", "why", "results/tiny/tables/continuous_summary.csv", "--full", "--run", "results/tiny"
+    ).stdout
     assert "evaluation/qwen3.5-9b/gpqa_diamond/stair.parquet" in lineage
 
 

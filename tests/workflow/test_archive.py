@@ -67,7 +67,7 @@ def test_every_table_and_figure_is_made_again_from_an_archive(
         assert not (again / name).exists(), name
     assert (again / "report.html").is_file()
     assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
-    lineage = run_in(tmp_path, "stair", "why", "results/smoke/tables/continuous_summary.csv").stdout
+    lineage = run_in(tmp_path, "stair", "why", "results/smoke/tables/continuous_summary.csv", "--full").stdout
     assert ROWS in lineage
     # And packed again it is the same, but for what was made now.
     run_in(tmp_path, "stair", "export", "--run", "results/smoke", "--out", str(tmp_path / "again"))

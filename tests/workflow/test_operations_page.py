@@ -386,7 +386,7 @@ def test_a_response_that_cannot_be_generated(
     assert "2 missing, as the manifest says" in (project / "results/smoke/checks.csv").read_text()
     verified = run_in(project, "stair", "verify", "--run", "results/smoke").stdout
     assert "0 missing, 0 damaged, 0 stale" in verified
-    why = run_in(project, "stair", "why", str(RESPONSES / "native.parquet")).stdout
+    why = run_in(project, "stair", "why", str(RESPONSES / "native.parquet"), "--full").stdout
     assert why.splitlines()[2] == "  2 responses are missing; its manifest gives the reasons"
 
 

@@ -16,7 +16,7 @@ from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import names_of
 from stair.pipeline.provenance import provenance
-from stair.pipeline.verify import Fault, Receipts, code_note, faults
+from stair.pipeline.verify import Fault, Receipts, again, code_note, faults
 from stair.records.files import write_json
 from stair.records.manifest import MEASURED, manifest_files, manifest_path, read_manifest, with_checksum
 from tests.workflow.conftest import ROOT, SMOKE, contents, jobs_of, planned, run_in
@@ -252,7 +252,7 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     table = f"results/smoke/tables/history_{MODEL}.md"
-    text = run_in(finished_run, "stair", "why", table).stdout
+    text = run_in(finished_run, "stair", "why", table, "--full").stdout
     for name in (
         SCORED, STAIR, CONTROLLER, ROLLOUTS, "backbones/tiny-qwen3-4b", "raw/training_pool.parquet", "transformers",
         "controllers.stair.smoothing", "It becomes stale if its code changes",
@@ -262,9 +262,46 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
 
 def test_why_names_a_damaged_file_behind_a_controller(copied_run: Path) -> None:
     (copied_run / "results/smoke" / ROLLOUTS).write_text("?")
-    told = run_in(copied_run, "stair", "why", f"results/smoke/controllers/{MODEL}/stair").stdout
-    assert told.startswith(f"{CONTROLLER}\n")
-    assert f"! {ROLLOUTS} is damaged: does not match its sealed checksum" in told
+    controller, fault = (
+        f"results/smoke/controllers/{MODEL}/stair",
+        f"{ROLLOUTS} is damaged: does not match its sealed checksum",
+    )
+    told = run_in(copied_run, "stair", "why", controller, "--full").stdout
+    assert told.startswith(f"{CONTROLLER}\n") and f"! {fault}" in told
+    told = run_in(copied_run, "stair", "why", controller).stdout
+    assert f"stale        yes: {fault}" in told and f"rm -r results/smoke/{ROLLOUTS} && {REPRODUCE}\n" in told
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "file",
+    [
+        "tables/intervals.md",
+        "figures/overview.pdf",
+        f"controllers/{MODEL}/stair",
+        "raw/math500.jsonl",
+        "report.html",
+        SCORED,
+    ],
+)
+def test_why_begins_with_a_summary(finished_run: Path, file: str, width: int) -> None:
+    done = run_in(finished_run, "stair", "why", f"results/smoke/{file}", more={"COLUMNS": str(width)})
+    *lines, command = done.stdout.splitlines()
+    assert len(lines) < 20 and max(map(len, lines)) <= width
+    topics = {line[:13].strip() for line in lines[1:]} - {""}
+    assert {"made by", "code", "versions", "hardware", "stale"} <= topics
+    assert ("responses" in topics) == (not file.startswith("raw"))
+    assert "made by the present code" in done.stdout and "no; it becomes stale if" in done.stdout
+    assert command.startswith("make again   rm -r results/smoke/") and command.endswith(f"&& {REPRODUCE}")
+
+
+def test_the_command_of_why_makes_responses_again(copied_run: Path) -> None:
+    told = run_in(copied_run, "stair", "why", f"results/smoke/responses/{MODEL}/math500/native.parquet").stdout
+    removed = [
+        f"results/smoke/{name}/{MODEL}/math500/native{end}"
+        for name, end in (("responses", ".parquet"), ("work/evaluation", ""))
+    ]
+    assert f"rm -r {' '.join(removed)} && {REPRODUCE}\n" in told
 
 
 def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:
@@ -286,3 +323,7 @@ def test_what_another_version_made_in_a_place_of_its_own_is_no_fault(copied_run:
         files = {own.name: "0" * 64}
         write_json(manifest_path(own), with_checksum({**content, **change, "files": files}))
     assert found_in(results) == []
+    write_json(scored, with_checksum({**content, "source": "0" * 64}))
+    config, paths, receipts = load_run(results), RunPaths(results), Receipts(results)
+    assert code_note(config, paths, receipts).startswith("1 outputs were made by other code")
+    assert again(config, paths, receipts, receipts.made[SCORED]).startswith(f"rm -r {results / SCORED} && ")
