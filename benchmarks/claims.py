@@ -45,7 +45,7 @@ def paper_effects(config: Config, problems: Mapping[str, int]) -> str:
         frame = Frame.of(Path(folder), rows_of_evaluation(), shared_t1_rows(), config)
         judged = {each.claim.number: each for each in frame.judged()}
     lines = []
-    for number, planned in detectable(config, problems, from_rows(), config.evaluation.samples).items():
+    for number, planned in detectable(config, problems, from_rows()).items():
         each = judged[number]
         assert each.joint is not None
         estimate = each.joint.interval.estimate

@@ -145,9 +145,11 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
 
 
 def _explain(config: Config, plan: str, start: str) -> None:
-    from stair.pipeline.plan import Planner, cost_lines
+    from stair.pipeline.plan import Machine, Planner, cost_lines
 
-    print("\n".join([*cost_lines(Planner(config, RunPaths.of(config))), f"More, with the claims: {plan}"]))
+    print(
+        "\n".join([*cost_lines(Planner(config, RunPaths.of(config)), Machine.here()), f"More, with the claims: {plan}"])
+    )
     print(
         f"\nThe run '{config.run}' is marked as expensive and was not started. Its cost is above, with "
         f"{', '.join(model.label for model in config.models.values())} on "

@@ -63,23 +63,37 @@ def plan(
     set_: SettingsOption = None,
     source: Annotated[
         Path | None,
-        typer.Option("--from", help="A finished run, whose speeds and lengths replace assumed ones.", metavar="FOLDER"),
+        typer.Option("--from", help="A finished run, whose speeds and lengths replace assumed ones.", metavar="RUN"),
     ] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="GPUs that run jobs at a time, for the wall time.")] = 1,
+    cores: Annotated[int | None, typer.Option(min=1, help="Cores of the machine (default: this one's).")] = None,
+    gpus: Annotated[int | None, typer.Option(min=1, help="GPUs of the machine (default: this one's, or 1).")] = None,
+    gpu_memory: Annotated[float, typer.Option(min=1, help="GB of each GPU: names the jobs that do not fit.")] = 80,
 ) -> None:
     """Print what a run will cost before it starts, and what it can decide of the paper's claims (docs/planning.md).
 
     Reads config.yaml, the run's overlay and data sets that are there, and with --from the records of a finished run. Writes
     nothing.
     """
-    from stair.cli.context import open_run
+    from functools import partial
+
+    from rich.console import Console
+    from rich.progress import track
+
+    from stair.cli.context import open_run, run_folder
     from stair.cli.reproduce import parse_settings
     from stair.config.paths import RunPaths, project_root
     from stair.config.resolve import resolve
-    from stair.paper.claims.detectable import claim_lines
-    from stair.pipeline.plan import Planner, cost_lines, measured
+    from stair.pipeline.plan import Machine, Planner, cost_lines, measured
 
     resolved = resolve(project_root(), {"run": run} | parse_settings(set_ or []))
-    learned = None if source is None else measured(*open_run(source))
+    learned = None if source is None else measured(*open_run(run_folder(source)))
     planner = Planner(resolved, RunPaths.of(resolved), learned)
-    print("\n".join([*cost_lines(planner, gpus), "", *claim_lines(resolved, planner.problems())]))
+    here = Machine.here()
+    machine = Machine(cores or here.cores, gpus or here.gpus, gpu_memory)
+    print("\n".join(cost_lines(planner, machine)), end="\n\n", flush=True)
+
+    from stair.paper.claims.detectable import claim_lines  # takes a second
+
+    terminal = Console(stderr=True)
+    watched = partial(track, description="Claims", console=terminal, transient=True, disable=not terminal.is_terminal)
+    print("\n".join(claim_lines(resolved, planner.problems(), watched)))

@@ -1,16 +1,20 @@
-"""What a run costs, before it starts: responses, tokens, GPU-hours and disk. Imports no torch.
+"""What a run costs, before it starts: responses, tokens, hours, GPU memory and disk. Imports no torch.
 
-GPU-hours are tokens over tokens per second. The tables below name the source of each figure; most are rough, so a plan is right
+Hours are tokens over tokens per second. The tables below name the source of each figure; most are rough, so a plan is right
 within a factor of two. `measured` takes them from a finished run.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
+from math import ceil
+from operator import attrgetter
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -24,6 +28,7 @@ from stair.models.architecture import Architecture
 from stair.models.model_folder import known_architecture
 from stair.pipeline.jobs import JOBS, STAGES, gpus_of, settings_of
 from stair.records.files import bytes_text
+from stair.records.gpus import visible_gpus
 from stair.records.manifest import (
     GENERATING_SECONDS,
     SECONDS,
@@ -33,58 +38,37 @@ from stair.records.manifest import (
     read_manifest,
 )
 from stair.records.progress import duration
+from stair.records.text_tables import aligned
 
-
-class Figure(NamedTuple):
-    value: float
-    source: str
-
-
-_TINY = "docs/tiny.md, the seconds of the tiny run"
-_SERVER = "not measured: half of an H100's bandwidth for weights and caches"
-_HYBRID = "not measured: 32 layers in place of Qwen3-4B's 36"
-_HYBRID_9B = "not measured: as Qwen3.5-4B, with more weights to read"
-SPEEDS: dict[tuple[str, str], Figure] = {
-    ("SGLang", "small"): Figure(700, "not measured"),
-    ("SGLang", "4B"): Figure(5_100, _SERVER),
-    ("SGLang", "hybrid 4B"): Figure(5_000, _SERVER),
-    ("SGLang", "hybrid 9B"): Figure(3_800, _SERVER),
-    ("decoding", "small"): Figure(14, _TINY),
-    ("decoding", "4B"): Figure(98, "benchmarks/gpu.md: 6,265 tokens/s in 64 rows"),
-    ("decoding", "hybrid 4B"): Figure(110, _HYBRID),
-    ("decoding", "hybrid 9B"): Figure(100, _HYBRID_9B),
-    ("one response", "small"): Figure(206, _TINY),
-    ("one response", "4B"): Figure(119, "benchmarks/gpu.md: decoding at batch 1"),
-    ("one response", "hybrid 4B"): Figure(110, _HYBRID),
-    ("one response", "hybrid 9B"): Figure(100, _HYBRID_9B),
-    ("training", "small"): Figure(320, _TINY),
-    ("training", "4B"): Figure(3_400, "benchmarks/gpu.md: 8,192 tokens in 2.40 s"),
-    ("training", "hybrid 4B"): Figure(1_560, "benchmarks/gpu.md: 8,192 tokens in 5.25 s"),
-    ("training", "hybrid 9B"): Figure(1_770, "benchmarks/gpu.md: 8,192 tokens in 4.64 s"),
-    ("replay", "small"): Figure(44_000, _TINY),
-    ("replay", "4B"): Figure(20_800, "benchmarks/gpu.md: 16 questions of 200 tokens in 0.154 s"),
-    ("replay", "hybrid 4B"): Figure(9_000, "not measured: by the prefills in benchmarks/gpu.md"),
-    ("replay", "hybrid 9B"): Figure(4_500, "not measured: half of Qwen3.5-4B"),
+CLASSES = ("small", "4B", "hybrid 4B", "hybrid 9B")
+"""Models of about one speed: the tiny run's, Qwen3-4B, Qwen3.5-4B and Qwen3.5-9B."""
+SPEEDS = {
+    "SGLang": (700, 5_100, 5_000, 3_800),  # not measured: half of an H100's bandwidth for weights and caches
+    "decoding": (14, 98, 110, 100),  # 98: 6,265 tokens/s in 64 rows
+    "one response": (206, 119, 110, 100),  # 119: decoding at batch 1
+    "training": (320, 3_400, 1_560, 1_770),  # 8,192 tokens in 2.40, 5.25 and 4.64 s
+    "replay": (44_000, 20_800, 9_000, 4_500),  # 20,800: 16 questions of 200 tokens in 0.154 s
 }
-"""Tokens per second of one GPU (of a small model: of one core), by what is computed and the class of the model. Decoding: of
-each row of the batch."""
+"""Tokens per second of one GPU (of a small model: of one core), by what is computed, of each class. Decoding: of each row of the
+batch. Small models: docs/tiny.md. The others with a comment: benchmarks/gpu.md. The rest: not measured."""
+GIB = {"weights": (0.0, 7.5, 8.0, 17.0), "training": (0.0, 0.86, 0.67, 0.52)}
+"""GiB of each class's weights in BF16, and of a training for each 1,000 tokens of its longest response: docs/training.md, for
+the 9B model the upper end, with fused kernels."""
+_USABLE = 0.95
+"""The share of a GPU's memory that a job can use."""
 
-_GUESS = "not measured"
-MEAN_TOKENS: dict[tuple[bool, str], Figure] = {
-    (False, "math500"): Figure(1_040, "appendix A.1: median histories of 3,017 and 4,103 tokens, less the prompts"),
-    (False, "aime2025"): Figure(6_000, _GUESS),
-    (False, "amc23"): Figure(3_000, _GUESS),
-    (False, "gpqa_diamond"): Figure(3_000, _GUESS),
-    (False, "training_pool"): Figure(3_500, _GUESS),
-    (True, "math500"): Figure(12_000, _GUESS),
-    (True, "aime2025"): Figure(51_000, "appendix C.4, shared T1: the median of banks, and how many exceed 8K and 32K"),
-    (True, "amc23"): Figure(20_000, _GUESS),
-    (True, "gpqa_diamond"): Figure(16_000, _GUESS),
-    (True, "training_pool"): Figure(16_000, _GUESS),
+MEAN_TOKENS = {
+    "math500": (1_040, 12_000),  # 1,040: appendix A.1, median histories of 3,017 and 4,103 tokens, less the prompts
+    "aime2025": (6_000, 51_000),  # 51,000: appendix C.4, shared T1: the median of banks, and how many exceed 8K and 32K
+    "amc23": (3_000, 20_000),
+    "gpqa_diamond": (3_000, 16_000),
+    "training_pool": (3_500, 16_000),
 }
-"""Mean tokens of a response, by whether the model thinks; never more than the output limit."""
-_OTHER_TOKENS = {False: 3_000.0, True: 16_000.0}
+"""Mean tokens of a response without and with thinking, never more than the output limit. Those without a comment: guesses."""
+_OTHER_TOKENS = (3_000, 16_000)
 """The same on other benchmarks."""
+_SMALL_TOKENS = 48.0
+"""The same of small models: the output limit of the tiny run, for which their speeds hold."""
 
 _PROMPT_TOKENS = 150.0
 _VISIBLE_SHARE = 0.1
@@ -126,7 +110,9 @@ class Work(NamedTuple):
     """Rows of a decoding batch, else 1."""
     jobs: int
     gpus: int
-    """GPUs of each job."""
+    """GPUs of each job; 0: it computes on a core."""
+    gib: float = 0.0
+    """The memory that it needs of each GPU, at least."""
 
     @property
     def hours(self) -> float:
@@ -139,11 +125,19 @@ class Work(NamedTuple):
         return self.hours / self.jobs / max(1, self.gpus)
 
 
+_stage_and_model = attrgetter("stage", "model")
+
+
 class Planner:
     """The arithmetic of one run."""
 
     def __init__(self, config: Config, paths: RunPaths, measured: Measured | None = None) -> None:
         self._config, self._paths, self._measured = config, paths, measured or Measured()
+
+    def with_workers(self, workers: int) -> Planner:
+        """The same run with so many workers of each training."""
+        training = self._config.training.model_copy(update={"workers": workers})
+        return Planner(self._config.model_copy(update={"training": training}), self._paths, self._measured)
 
     def works(self) -> list[Work]:
         """All work with models, in the order of the stages. The other jobs take minutes on a CPU."""
@@ -205,11 +199,9 @@ class Planner:
     # ---------------------------------------------------------------- stages
 
     def _rollouts(self, model: str) -> Work:
-        config = self._config
+        config, limit = self._config, self._config.models[model].rollout_sampling.max_new_tokens
         responses = self.records(model) * config.rollouts.samples
-        tokens = responses * self._tokens(
-            model, "training_pool", "", config.models[model].rollout_sampling.max_new_tokens
-        )
+        tokens = responses * self._tokens(model, "training_pool", "", limit)
         if config.engine_section(config.rollout_engine(model)).is_server:
             kind, rows = "SGLang", 1.0
         else:
@@ -218,10 +210,11 @@ class Planner:
 
     def _training(self, model: str, controller: str) -> Work:
         config = self._config
-        updates = -(
-            -(self.records(model) - config.training_pool.validation_problems) // config.training.sessions_per_update
+        trained, of_update = (
+            self.records(model) - config.training_pool.validation_problems,
+            config.training.sessions_per_update,
         )
-        sessions = config.training.epochs * updates * config.training.sessions_per_update
+        sessions = config.training.epochs * ceil(trained / of_update) * of_update
         limit = config.models[model].rollout_sampling.max_new_tokens
         tokens = sessions * TURNS * self._tokens(model, "training_pool", "", limit)
         return self._work("training", "training", tokens, model=model, controller=controller)
@@ -269,18 +262,35 @@ class Planner:
         rule = next(rule for rule in STAGES[stage] if JOBS[rule].engine is not None)
         model = wildcards["model"]
         key = (stage, kind, self.class_of(model))
-        speed = self._measured.speeds.get(key, SPEEDS[key[1:]].value)
+        speed = self._measured.speeds.get(key, self._figure(SPEEDS[kind], model))
         name = wildcards.get("controller") or wildcards.get("condition", "")
-        gpus = gpus_of(self._config, rule, wildcards)
-        return Work(stage, model, name, key, responses, tokens, speed * rows, rows, jobs, gpus)
+        gpus = 0 if key[2] == "small" else gpus_of(self._config, rule, wildcards)
+        gib = self._weights(model)
+        if stage == "training":
+            gib += (
+                self._figure(GIB["training"], model)
+                * self._config.models[model].rollout_sampling.max_new_tokens
+                / 1000.0
+            )
+        else:
+            gib /= max(1, gpus)
+        return Work(stage, model, name, key, responses, tokens, speed * rows, rows, jobs, gpus, gib)
+
+    def _weights(self, model: str) -> float:
+        """The GiB of a model's weights: of its files, before they are fetched those of its class."""
+        files = self._paths.model_folder(self._config, model).glob("*.safetensors")
+        return sum(file.stat().st_size for file in files) / 2**30 or self._figure(GIB["weights"], model)
+
+    def _figure(self, of_classes: Sequence[float], model: str) -> float:
+        return of_classes[CLASSES.index(self.class_of(model))]
 
     def _tokens(self, model: str, problems: str, condition: str, limit: int) -> float:
         """The mean tokens of a response: measured, of all conditions where this one was not, else assumed."""
         measured, thinking = self._measured.tokens, self._config.models[model].thinking
         found = measured.get((model, problems, condition)) or measured.get((model, problems, ""))
         if found is None:
-            assumed = MEAN_TOKENS.get((thinking, problems))
-            found = assumed.value if assumed else _OTHER_TOKENS[thinking]
+            small = self.class_of(model) == "small"
+            found = _SMALL_TOKENS if small else MEAN_TOKENS.get(problems, _OTHER_TOKENS)[thinking]
         return min(found, float(limit))
 
     def _known(self, model: str) -> Architecture | None:
@@ -353,55 +363,95 @@ def engine_seconds(paths: RunPaths) -> Iterator[tuple[str, str, float]]:
             yield job.stage, manifest.wildcards["model"], facts.get(GENERATING_SECONDS, facts.get(SECONDS, 0.0))
 
 
-def _stage_and_model(work: Work) -> tuple[str, str]:
-    return work.stage, work.model
+class Machine(NamedTuple):
+    """What computes a run."""
+
+    cores: int
+    gpus: int
+    gpu_memory: float = 80
+    """GB of each GPU."""
+
+    @classmethod
+    def here(cls) -> Machine:
+        """This machine; one without a GPU counts as one with a GPU, for runs that need it."""
+        return cls(os.cpu_count() or 1, max(1, len(visible_gpus())))
 
 
-def cost_lines(planner: Planner, gpus: int = 1) -> list[str]:
+def cost_lines(planner: Planner, machine: Machine) -> list[str]:
     """The plan, at most 80 columns wide."""
     works = planner.works()
-    on_gpus = any(work.gpus for work in works)
-    rows: list[tuple[str, ...]] = [
-        ("stage", "model", "responses", "tokens", "tokens/s", "GPU time" if on_gpus else "core time")
-    ]
+    unit = "GPU" if any(work.gpus for work in works) else "core"
+    rows: list[tuple[str, ...]] = [("stage", "model", "responses", "tokens", "tokens/s", f"{unit} time")]
     for (stage, model), group in groupby(works, _stage_and_model):
         listed = list(group)
         rows.append((stage, model, *_cells(listed)))
-        names = dict.fromkeys(work.name for work in listed)
-        if len(names) > 1:
-            for name in names:  # the study of a condition stands before it
-                study, _, short = name.rpartition("/")
-                rows.append((study, f"  {short}", *_cells([work for work in listed if work.name == name])))
+        alike = defaultdict[tuple[str, ...], list[str]](list)
+        for name in dict.fromkeys(work.name for work in listed):
+            study, _, short = name.rpartition("/")  # the study of a condition stands before it
+            alike[study, *_cells([work for work in listed if work.name == name])].append(short)
+        for (study, *cells), names in alike.items() if len(listed) > 1 else ():
+            more = f" and {len(names) - 1} more, each" if len(names) > 1 else ""
+            rows.append((study, f"  {names[0]}{more}", *cells))
     rows.append(("all", "", *_cells(works)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        sized = list(zip(row, widths, strict=True))
-        cells = [*(cell.ljust(width) for cell, width in sized[:2]), *(cell.rjust(width) for cell, width in sized[2:])]
-        lines.append("  ".join(cells).rstrip())
-    hours, unit = sum(work.hours for work in works), "GPU" if on_gpus else "core"
-    chain = max((sum(_longest(works, model)) for model in {work.model for work in works}), default=0.0)
-    wall, many = max(chain, hours / gpus), "" if gpus == 1 else "s"
+    wall, chain = wall_hours(works, machine)
+    many = f"{machine.gpus if unit == 'GPU' else machine.cores} {unit}"
     disk = (f"{bytes_text(size)} of {name}" for name, size in planner.disk_bytes().items() if size)
-    return [
-        *lines,
-        "",
-        f"With {gpus} {unit}{many}: {duration(3600 * wall)}; the longest chain of jobs takes {duration(3600 * chain)}.",
-        f"Disk: {', '.join(disk)}.",
-        "Speeds and lengths are those of stair/pipeline/plan.py, each with its source,",
-        "or of a finished run: --from results/<run>.",
+    facts = [
+        (
+            "wall time",
+            f"{_text(wall)} with {many}{'' if many[:2] == '1 ' else 's'}; longest chain {_text(chain)}",
+        ),
+        *(("", hint) for hint in _workers_hint(planner, machine, wall)),
+        *(("GPU memory", line) for line in _too_large(works, machine)),
+        ("disk", ", ".join(disk)),
+        ("speeds", "from stair/pipeline/plan.py; a finished run's: --from results/<run>"),
     ]
+    named = (wrap(text, 80, initial_indent=f"{name:12}", subsequent_indent=" " * 12) for name, text in facts)
+    return [*aligned(rows, left=2), "", *(line for lines in named for line in lines)]
 
 
-def _longest(works: Sequence[Work], model: str) -> Iterator[float]:
-    """The hours of a model's longest job in each stage. The stages of a model follow one another."""
-    for _, group in groupby((work for work in works if work.model == model), lambda work: work.stage):
-        yield max(work.job_hours for work in group)
+def wall_hours(works: Sequence[Work], machine: Machine) -> tuple[float, float]:
+    """The hours of a run, at least, and of its longest chain of jobs. The stages of a model follow one another."""
+    chains = defaultdict[str, float](float)
+    for (_, model), group in groupby(works, _stage_and_model):
+        chains[model] += max(work.job_hours for work in group)
+    longest = max(chains.values(), default=0.0)
+    on_gpus = sum(work.hours for work in works if work.gpus) / machine.gpus
+    on_cores = sum(work.hours for work in works if not work.gpus) / machine.cores
+    return max(longest, on_gpus, on_cores), longest
+
+
+def _workers_hint(planner: Planner, machine: Machine, wall: float) -> Iterator[str]:
+    """The fewest workers of each training with about the shortest wall time, if they save a twentieth."""
+    counts = range(2, machine.gpus + 1)
+    times = {count: wall_hours(planner.with_workers(count).works(), machine)[0] for count in counts}
+    best = min(times.values(), default=wall)
+    if best < 0.95 * wall:
+        count = next(count for count, hours in times.items() if hours <= 1.02 * best)
+        yield f"{_text(times[count])} with --set training.workers={count}, {_text(wall - times[count])} less"
+
+
+def _too_large(works: Sequence[Work], machine: Machine) -> Iterator[str]:
+    """A line for each model and stage whose jobs do not fit a GPU, with what to do."""
+    room = _USABLE * machine.gpu_memory
+    large = {(work.stage, work.model): work for work in works if work.gpus and work.gib > room}
+    for (stage, model), work in large.items():
+        weights, longer = (GIB[name][CLASSES.index(work.key[2])] for name in ("weights", "training"))
+        advice = f"leave the model out (select) or use larger GPUs (--gpu-memory {ceil(work.gib / _USABLE)})"
+        if stage == "training" and (thousands := int((room - weights) / longer)) > 0:
+            advice = f"set models.{model}.rollout_sampling.max_new_tokens to {thousands}000, {advice}"
+        elif work.key[1] == "SGLang":
+            advice = f"set sglang.tensor_parallel, {advice}"
+        yield f"{stage} {model} can need {work.gib:.0f} GiB, too much for {machine.gpu_memory:g} GB: {advice}"
+
+
+def _text(hours: float) -> str:
+    return duration(3600.0 * hours)
 
 
 def _cells(works: Sequence[Work]) -> tuple[str, ...]:
     responses, tokens = sum(work.responses for work in works), sum(work.tokens for work in works)
-    seconds = 3600 * sum(work.hours for work in works)
+    seconds = 3600.0 * sum(work.hours for work in works)
     return (
         f"{responses:,.0f}" if responses else "",
         f"{tokens / 1e6:,.1f}M" if tokens >= 1e6 else f"{tokens / 1e3:,.0f}K" if tokens >= 1e3 else f"{tokens:,.0f}",

@@ -1,4 +1,4 @@
-"""Tables as text: CSV and Markdown."""
+"""Tables as text: CSV, Markdown, and aligned columns."""
 
 from __future__ import annotations
 
@@ -23,6 +23,14 @@ def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     numeric = set(right)
     rule = "|" + "|".join("---:" if column in numeric else "---" for column in range(len(head))) + "|"
     return [_line(head), rule, *map(_line, rows)]
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
+    """The lines of a table for a terminal; the first `left` columns align left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust] * left + [str.rjust] * (len(widths) - left)
+    lines = ("  ".join(side(cell, width) for cell, side, width in zip(row, sides, widths, strict=True)) for row in rows)
+    return [line.rstrip() for line in lines]
 
 
 def _line(cells: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.claims.detectable import claim_lines
-from stair.pipeline.plan import SPEEDS, Measured, Planner, Work, cost_lines
+from stair.pipeline.plan import CLASSES, SPEEDS, Machine, Measured, Planner, Work, cost_lines
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +24,10 @@ def planner_of(name: str, tmp_path: Path, measured: Measured | None = None, **ch
 def works_of(name: str, tmp_path: Path, stage: str, model: str = "", **changes: Any) -> list[Work]:
     works = planner_of(name, tmp_path, **changes).works()
     return [work for work in works if work.stage == stage and model in (work.model, "")]
+
+
+def lines_of(planner: Planner, gpus: int = 1, memory: float = 80) -> list[str]:
+    return cost_lines(planner, Machine(2, gpus, memory))
 
 
 def test_the_papers_responses_are_counted_exactly(tmp_path: Path) -> None:
@@ -45,7 +50,7 @@ def test_hours_are_tokens_over_tokens_per_second(tmp_path: Path) -> None:
     (vanilla,) = (work for work in once if work[1:3] == ("qwen3-4b-instruct", "vanilla") and work.responses == 120)
     # AIME 2025, 6,000 tokens a response, in batches of 16 rows.
     assert vanilla.tokens == 120 * 6_000
-    assert vanilla.hours == vanilla.tokens / (16 * SPEEDS["decoding", "4B"].value) / 3600
+    assert vanilla.hours == vanilla.tokens / (16 * SPEEDS["decoding"][CLASSES.index("4B")]) / 3600
     training = works_of("paper", tmp_path, "training", "qwen3-4b-instruct")[0]
     assert training.tokens == 1_941 * 8 * 4 * 3_500
 
@@ -61,11 +66,34 @@ def test_a_measured_speed_replaces_the_tables_and_no_other(tmp_path: Path) -> No
 
 def test_the_wall_time_is_that_of_the_gpus_or_of_the_longest_chain(tmp_path: Path) -> None:
     planner = planner_of("pilot", tmp_path)
-    one, many = (next(line for line in cost_lines(planner, gpus) if line.startswith("With")) for gpus in (1, 100))
-    chain = one.partition("takes ")[2].rstrip(".")
-    assert (
-        one.startswith("With 1 GPU: 1h") and many == f"With 100 GPUs: {chain}; the longest chain of jobs takes {chain}."
-    )
+    one, many = (next(line for line in lines_of(planner, gpus=gpus) if line.startswith("wall")) for gpus in (1, 4))
+    chain = one.rpartition(" ")[2]
+    assert one.startswith("wall time   1h") and " with 1 GPU; " in one
+    assert many == f"wall time   {chain} with 4 GPUs; longest chain {chain}"
+    assert "core" in next(line for line in lines_of(planner_of("tiny", tmp_path)) if line.startswith("wall"))
+
+
+def test_more_workers_of_a_training_are_named_where_they_shorten_the_run(tmp_path: Path) -> None:
+    """The hint is the plan of the run with this setting."""
+    planner = planner_of("paper", tmp_path)
+    (hint,) = (line.split() for line in lines_of(planner, gpus=8) if "training.workers" in line)
+    wall = hint[0]
+    with_hint = planner_of("paper", tmp_path, training={"workers": int(hint[3].strip(",").rpartition("=")[2])})
+    assert any(line.startswith(f"wall time   {wall} ") for line in lines_of(with_hint, gpus=8))
+    assert not any("training.workers" in line for line in (*lines_of(planner), *lines_of(with_hint, gpus=8)))
+
+
+def test_a_job_that_does_not_fit_a_gpu_is_named_with_what_to_do(tmp_path: Path) -> None:
+    def named(name: str, memory: float, **changes: Any) -> str:
+        lines = lines_of(planner_of(name, tmp_path, **changes), memory=memory)
+        return "\n".join(lines).partition("GPU memory")[2].partition("\ndisk")[0]
+
+    large = named("paper", 80)
+    assert "training qwen3.5-9b can need 85 GiB" in large and large.count("can need") == 1
+    limit = {"rollout_sampling": {"max_new_tokens": int(re.findall("max_new_tokens to ([0-9]+)", large)[0])}}
+    assert named("paper", 80, models={"qwen3.5-9b": limit}) == "", "the advice suffices"
+    assert named("paper", 141) == "" and named("pilot", 24) == ""
+    assert named("paper", 16).count("can need") == 5, "all trainings, and the weights of the 9B model"
 
 
 @pytest.mark.parametrize("name", ["smoke-gpu", "pilot"])
@@ -88,18 +116,33 @@ def claims_of(name: str, tmp_path: Path) -> list[str]:
     return list(claim_lines(resolve(ROOT, {"run": name}), planner.problems()))
 
 
-def test_a_claim_has_the_effect_that_the_run_detects_or_what_it_lacks(tmp_path: Path) -> None:
+def test_a_claim_has_what_the_run_shows_of_it_or_what_it_lacks(tmp_path: Path) -> None:
     paper, pilot = claims_of("paper", tmp_path), claims_of("pilot", tmp_path)
-    assert not any("the run" in line and line.startswith("     ") for line in paper), "it lacks nothing"
-    place = next(number for number, line in enumerate(pilot) if line.startswith(" 8 AIME 2025"))
+    assert not any("the run has" in line and line.startswith("Claim") for line in paper), "it lacks nothing"
+    (head,) = (line for line in paper if line.startswith("claim "))
+    assert head.split() == ["claim", "chance", "detectable", "paper", "samples"]
     # One of three models has 5 of the 15 parts, whose mean effect in the paper is 3.78 points.
-    assert pilot[place].split()[-5:] == ["8.8", "pp", "+3.78", "pp", "5/15"]
-    assert pilot[place + 1] == "     the run has no model Qwen3.5-4B (and 1 more)"
+    (eighth,) = (line for line in pilot if line.startswith(" 8 AIME 2025"))
+    assert eighth.split()[-6:] == ["23%", "8.8", "pp", "+3.78", "pp", "none"]
+    assert "Claim 8: 5 of 15 parts: the run has no model Qwen3.5-4B (and 1 more)" in pilot
+
+
+def test_more_samples_than_suffice_have_a_chance_of_four_in_five(tmp_path: Path) -> None:
+    """Claim 10 has a chance of 63% with four samples, and needs eleven."""
+    config = resolve(ROOT, {"run": "paper", "evaluation": {"samples": 11}})
+    lines = claim_lines(config, Planner(config, RunPaths.of(config)).problems())
+    (tenth,) = (line for line in lines if line.startswith("10 "))
+    assert 0.74 < int(tenth.split()[-6].rstrip("%")) / 100 < 0.86
+
+
+def test_a_run_of_other_models_has_one_line_on_claims(tmp_path: Path) -> None:
+    (line,) = claims_of("tiny", tmp_path)
+    assert line.startswith("The paper's claims: no numbers")
 
 
 @pytest.mark.parametrize("name", ["paper", "pilot", "tiny", "smoke"])
 def test_a_plan_fits_a_terminal(name: str, tmp_path: Path) -> None:
-    lines = cost_lines(planner_of(name, tmp_path))
+    lines = lines_of(planner_of(name, tmp_path))
     assert max(map(len, lines)) <= 80
     if name in ("paper", "pilot"):
         assert max(map(len, claims_of(name, tmp_path))) <= 80
@@ -107,4 +150,4 @@ def test_a_plan_fits_a_terminal(name: str, tmp_path: Path) -> None:
 
 def test_the_page_has_the_pilots_costs(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "planning.md").read_text(encoding="utf-8")
-    assert "\n".join(cost_lines(planner_of("pilot", tmp_path))) in page
+    assert "\n".join(lines_of(planner_of("pilot", tmp_path))) in page

@@ -40,7 +40,7 @@ def test_the_plan_lacks_what_the_runs_claims_lack(finished_run: Path) -> None:
     with open(folder / "claims.csv", encoding="utf-8") as file:
         not_run = {int(row["claim"]) for row in csv.DictReader(file) if row["part"] and row["verdict"] == "not run"}
     claims = [claim for claim in read_claims() if has_rows(claim)]
-    planned = detectable(config, Planner(config, paths).problems(), claims, config.evaluation.samples)
+    planned = detectable(config, Planner(config, paths).problems(), claims)
     lacking = {number for number, each in planned.items() if each.gaps}
     assert lacking == not_run & set(planned)
     assert 0 < len(lacking) < len(planned)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, sqrt
+from textwrap import wrap
 from typing import NamedTuple
 
 from scipy import stats
@@ -16,10 +17,12 @@ from stair.paper.absence import lacking
 from stair.paper.claims.parts import Evidence, parts_of, seeds_of
 from stair.paper.claims.statements import Claim, Values, paper_effects, read_claims
 from stair.paper.comparison.printed import printed_values
+from stair.paper.comparison.run_facts import stand_ins
 from stair.paper.labels import Labels
+from stair.records.text_tables import aligned
 from stair.statistics.grid import Gap, TurnKey
 from stair.statistics.intervals import LEVEL
-from stair.statistics.joint import joint_error
+from stair.statistics.joint import Ratio, joint_error
 from stair.statistics.metrics import REFERENCE
 from stair.statistics.named_random import named_generator
 from stair.statistics.paired import POWER
@@ -27,6 +30,8 @@ from stair.statistics.simulated_runs import Expected, simulated_responses
 
 _PROBLEMS = 250
 """The simulated rows have at least so many problems of each benchmark, in the run's proportions."""
+_TIMES = 4
+"""How many times the run's samples the second set of rows has."""
 _WIDTH = 80
 
 
@@ -35,6 +40,8 @@ class Detectable(NamedTuple):
 
     error: float
     """The standard error of the joint effect of `parts`."""
+    sampling: float
+    """The part of its square that more samples reduce, times the samples."""
     smallest: int
     """The problems of the smallest set; 0 without a part."""
     parts: tuple[int, ...]
@@ -45,33 +52,73 @@ class Detectable(NamedTuple):
     @property
     def effect(self) -> float:
         """The joint effect that the run shows in four of five cases."""
-        return self.error * float(sum(stats.t.ppf(((1.0 + LEVEL) / 2.0, POWER), self.smallest - 1)))
+        return self.error * (self._quantile + float(stats.t.ppf(POWER, self.smallest - 1)))
+
+    def chance(self, effect: float) -> float:
+        """How often such a run shows a joint effect of this size."""
+        return float(stats.nct.sf(self._quantile, self.smallest - 1, effect / self.error)) if self.error else 1.0
+
+    def samples(self, effect: float, samples: int) -> int | None:
+        """The fewest samples of each problem with which it shows the effect in four of five cases; None if no number suffices."""
+        least = self.error**2 - self.sampling / samples
+        room = (effect * self.error / self.effect) ** 2 - least if self.error else 1.0
+        return max(1, ceil(self.sampling / room)) if room > 0.0 else None
+
+    @property
+    def _quantile(self) -> float:
+        return float(stats.t.ppf((1.0 + LEVEL) / 2.0, self.smallest - 1))
 
 
-def claim_lines(config: Config, problems: Mapping[str, int]) -> Iterator[str]:
-    """What a run with so many problems of each benchmark detects of each claim, and what it lacks; at most 80 columns wide."""
+def claim_lines(
+    config: Config, problems: Mapping[str, int], watched: Callable[[list[Claim]], Iterable[Claim]] = iter
+) -> Iterator[str]:
+    """What a run with so many problems of each benchmark shows of each claim, and what it lacks; at most 80 columns wide.
+
+    Args:
+        watched: the claims, of which a terminal shows how many are done.
+    """
+    if stand_ins(config) or not config.models.keys() & paper_labels.MODELS.keys():
+        yield "The paper's claims: no numbers, because models or data are not the paper's."
+        return
     effects, claims = paper_effects(), read_claims()
-    found = detectable(config, problems, [claim for claim in claims if has_rows(claim)], config.evaluation.samples)
-    yield "Claims: the joint effect that this run shows in four of five cases, the paper's"
-    yield "effect, and how many of the claim's parts the run has (docs/planning.md)."
-    yield f"{'':40}{'detects':>10}{'paper':>11}{'parts':>8}"
+    found = detectable(config, problems, watched([claim for claim in claims if has_rows(claim)]))
+    rows, lacks = [("claim", "chance", "detectable", "paper", "samples")], defaultdict[str, list[str]](list)
     for claim in claims:
-        line, gaps = f"{claim.number:2d} {claim.title:37}", list[str]()
-        if (each := found.get(claim.number)) is not None:
-            paper, gaps = effects[claim.number], list(each.gaps)
-            parts = f"{len(each.parts)}/{len(paper.parts)}"
-            if each.parts:
-                joint = sum(paper.parts[place] for place in each.parts) / len(each.parts)
-                line += f"{each.effect:>7.1f} {paper.unit:2}{joint:>+8.2f} {paper.unit:2}{parts:>8}"
-            else:
-                line += f"{parts:>29}"
-        elif not has_rows(claim):
-            gaps = [reason for model in _models(claim) if (reason := lacking(config, "evaluation", model))]
-            line += "" if gaps else "decided by numbers of another study"
-        yield line.rstrip()
-        if gaps:
-            more = f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else ""
-            yield from textwrap.wrap(gaps[0] + more, _WIDTH, initial_indent=" " * 5, subsequent_indent=" " * 5)
+        each, paper, number = found.get(claim.number), effects.get(claim.number), str(claim.number)
+        if each is None or paper is None or not each.parts:
+            lacks[_absence(config, claim, each)].append(number)
+            continue
+        joint = sum(paper.parts[place] for place in each.parts) / len(each.parts)
+        sizes = (f"{each.effect:.1f} {paper.unit:2}", f"{joint:+.2f} {paper.unit:2}")
+        samples = str(each.samples(joint, config.evaluation.samples) or "none")
+        rows.append((f"{number:>2} {claim.title}", f"{each.chance(joint):.0%}", *sizes, samples))
+        if each.gaps:
+            lacks[f"{len(each.parts)} of {len(paper.parts)} parts: {_first(each.gaps)}"].append(number)
+    if len(rows) > 1:
+        yield "The paper's claims about accuracy, on a run of this size (docs/planning.md)"
+        yield ""
+        yield from aligned(rows, left=1)
+        yield ""
+        yield "chance      how often such a run shows the paper's effect"
+        yield "detectable  the effect that it shows in four of five cases"
+        yield "paper       the paper's effect, the mean over the parts that the run has"
+        yield "samples     of each problem, for a chance of 80%; none: no number suffices"
+        yield ""
+    for reason, numbers in lacks.items():
+        yield from wrap(f"{'Claims' if numbers[1:] else 'Claim'} {', '.join(numbers)}: {reason}", _WIDTH)
+
+
+def _absence(config: Config, claim: Claim, found: Detectable | None) -> str:
+    """Why a claim has no numbers here."""
+    if found is not None:
+        return _first(found.gaps)
+    models = (test.model for test in claim.tests if isinstance(test, Values))
+    gaps = filter(None, (lacking(config, "evaluation", model) for model in models))
+    return next(gaps, "decided by numbers of the replay or the runtime study")
+
+
+def _first(gaps: Sequence[str]) -> str:
+    return gaps[0] + (f" (and {len(gaps) - 1} more)" if len(gaps) > 1 else "")
 
 
 def has_rows(claim: Claim) -> bool:
@@ -79,36 +126,43 @@ def has_rows(claim: Claim) -> bool:
     return not any(isinstance(test, Values) for test in claim.tests)
 
 
-def _models(claim: Claim) -> list[str]:
-    return list(dict.fromkeys(test.model for test in claim.tests if isinstance(test, Values)))
-
-
-def detectable(
-    config: Config, problems: Mapping[str, int], claims: Sequence[Claim], samples: int
-) -> dict[int, Detectable]:
+def detectable(config: Config, problems: Mapping[str, int], claims: Iterable[Claim]) -> dict[int, Detectable]:
     """By the claim's number, from simulated rows with so many problems of each benchmark."""
-    least = min(problems.values(), default=0)
+    least, samples = min(problems.values(), default=0), config.evaluation.samples
     if least < 2:
         return {}
     times = ceil(_PROBLEMS / least)
     many = {benchmark: times * count for benchmark, count in problems.items()}
-    evaluation, shared = (
-        simulated_responses(expected, many, samples, named_generator("planned rows", samples))
-        for expected in expected_scores(config)
-    )
+    scores = expected_scores(config)
+
+    def evidence(count: int) -> Evidence:
+        evaluation, shared = (
+            simulated_responses(each, many, count, named_generator("planned rows", count)) for each in scores
+        )
+        return Evidence(config, evaluation, shared, {})
+
+    # Rows with more samples separate the spread between problems from the one that samples reduce.
+    few, more = evidence(samples), evidence(_TIMES * samples)
     found = {}
     for claim in claims:
-        parts = parts_of(claim, Evidence(config, evaluation, shared, {}))
-        ratios = {place: part.ratios for place, part in enumerate(parts) if not isinstance(part.ratios, Gap)}
-        gaps = tuple(dict.fromkeys(part.ratios.reason for part in parts if isinstance(part.ratios, Gap)))
-        error, smallest = 0.0, 0
-        if ratios:
-            counts = {ratio.problems: len(ratio.numerators) // times for each in ratios.values() for ratio in each}
-            _, deviations = joint_error(list(ratios.values()))
-            error = sqrt(sum(each**2 / counts[name] for name, each in deviations.items()))
-            smallest = min(counts.values())
-        found[claim.number] = Detectable(error, smallest, tuple(ratios), gaps)
+        parts = [part.ratios for part in parts_of(claim, few)]
+        places = tuple(place for place, ratios in enumerate(parts) if not isinstance(ratios, Gap))
+        gaps = tuple(dict.fromkeys(ratios.reason for ratios in parts if isinstance(ratios, Gap)))
+        error, smallest = _error(parts, times)
+        least_error, _ = _error([part.ratios for part in parts_of(claim, more)], times)
+        sampling = max(0.0, error**2 - least_error**2) * samples * _TIMES / (_TIMES - 1)
+        found[claim.number] = Detectable(error, sampling, smallest, places, gaps)
     return found
+
+
+def _error(parts: Sequence[tuple[Ratio, ...] | Gap], times: int) -> tuple[float, int]:
+    """The standard error of the joint effect with one of `times` problems, and the problems of the smallest set."""
+    ratios = [each for each in parts if not isinstance(each, Gap)]
+    if not ratios:
+        return 0.0, 0
+    counts = {ratio.problems: len(ratio.numerators) // times for each in ratios for ratio in each}
+    _, deviations = joint_error(ratios)
+    return sqrt(sum(each**2 / counts[name] for name, each in deviations.items())), min(counts.values())
 
 
 Scores = dict[TurnKey, Expected]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import inf, isfinite
 
 from stair.config.model import Config
@@ -45,13 +46,17 @@ class Part:
     unit: str
     ratios: tuple[Ratio, ...] | Gap
     """The effect as sums over problems; empty for a number that another stage reports."""
-    effect: Effect | Gap
-    """The effect with its interval, or why the run does not have it."""
+    measure: Callable[[], Effect | Gap]
+
+    @cached_property
+    def effect(self) -> Effect | Gap:
+        """The effect with its interval, or why the run does not have it. A plan needs no interval, which is slow to draw."""
+        return self.measure()
 
     @classmethod
     def missing(cls, name: str, unit: str, gap: Gap) -> Part:
         """A part that the run does not have."""
-        return cls(name, unit, gap, gap)
+        return cls(name, unit, gap, lambda: gap)
 
     @property
     def gap(self) -> str:
@@ -135,7 +140,7 @@ def _paired_part(
     ratio = absent or paired_ratio(responses, terms, passed=passed)
     if isinstance(ratio, Gap):
         return Part.missing(name, "pp", ratio)
-    return Part(name, "pp", (ratio,), paired_effect(responses, terms, passed=passed))
+    return Part(name, "pp", (ratio,), partial(paired_effect, responses, terms, passed=passed))
 
 
 def _difference(gain: Part, other: Part) -> Part:
@@ -143,7 +148,7 @@ def _difference(gain: Part, other: Part) -> Part:
     if isinstance(gain.ratios, Gap) or isinstance(other.ratios, Gap):
         return gain if isinstance(gain.ratios, Gap) else replace(other, name=gain.name)
     negative = (replace(ratio, sign=-ratio.sign) for ratio in other.ratios)
-    return Part(gain.name, gain.unit, (*gain.ratios, *negative), difference_of_gains(gain.effect, other.effect))
+    return Part(gain.name, gain.unit, (*gain.ratios, *negative), lambda: difference_of_gains(gain.effect, other.effect))
 
 
 def _sides(test: Compare, evidence: Evidence, model: str, benchmark: str, span: str) -> list[tuple[int, Side]]:
@@ -208,7 +213,7 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
         if isinstance(ratio, Gap):
             yield Part.missing(name, "pp", ratio)
         else:
-            yield Part(name, "pp", (ratio,), conditional_effect(ratio, group, test.greater, test.less))
+            yield Part(name, "pp", (ratio,), partial(conditional_effect, ratio, group, test.greater, test.less))
 
 
 def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
@@ -223,7 +228,7 @@ def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
             if isinstance(ratio, Gap):
                 yield Part.missing(name, "%", ratio)
             else:
-                yield Part(name, "%", (ratio,), _occurrence(ratio))
+                yield Part(name, "%", (ratio,), partial(_occurrence, ratio))
 
 
 def _occurrence(ratio: Ratio) -> Effect:
@@ -273,7 +278,7 @@ def _values(test: Values, evidence: Evidence) -> Iterator[Part]:
                 yield Part.missing(part, "", gap)
                 continue
             (ours, unit), (theirs, other) = (end for end in ends if not isinstance(end, Gap))
-            yield Part(part, unit or other, (), difference_of_estimates(ours, _scaled(theirs, times)))
+            yield Part(part, unit or other, (), partial(difference_of_estimates, ours, _scaled(theirs, times)))
 
 
 def _number(number: float | Bound, bounds: ClaimBounds) -> float:

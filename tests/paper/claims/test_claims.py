@@ -118,7 +118,7 @@ def test_the_papers_effects_are_those_of_its_counts(judged: dict[int, Judged]) -
 
 def effect(value: float, low: float, high: float) -> Part:
     """A number that another stage reports."""
-    return Part("part", "%", (), Effect(Interval(value, low, high)))
+    return Part("part", "%", (), lambda: Effect(Interval(value, low, high)))
 
 
 def of_rows(*differences: float) -> Part:
@@ -127,7 +127,7 @@ def of_rows(*differences: float) -> Part:
     ratio = Ratio("aime2025", values, np.ones_like(values))
 
     effect = Effect(bootstrap_interval(values, limits=None), sign_flip_p_value(values))
-    return Part("part", "pp", (ratio,), effect)
+    return Part("part", "pp", (ratio,), lambda: effect)
 
 
 UP, FLAT, DOWN = [25.0] * 20 + [0.0] * 10, [25.0] * 8 + [-25.0] * 6 + [0.0] * 16, [-25.0] * 20 + [0.0] * 10
