@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from stair.cli.context import open_run
+from stair.cli.context import open_run, run_folder
 from stair.cli.options import TINY, JobRunOption, RunOption
 
 commands = typer.Typer()
@@ -59,7 +59,7 @@ def why(
     file: Annotated[Path, typer.Argument(help="An output of a run: a table, rows, a controller, ...")],
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="The run's folder (default: the one that contains the file).", metavar="FOLDER"),
+        typer.Option("--run", help="The file's run (default: the one that contains the file).", metavar="RUN"),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print every input and its inputs, as a tree.")] = False,
 ) -> None:
@@ -70,7 +70,7 @@ def why(
     from stair.pipeline.verify import Receipts
     from stair.pipeline.why import maker_of, origin_summary, origin_tree
 
-    folder = run or run_around(file)
+    folder = run_around(file) if run is None else run_folder(run)
     if folder is None:
         raise ValueError(f"{file} is in no run's folder (none above it has a {RESOLVED}); name the run with --run")
     config, paths = open_run(folder.relative_to(Path.cwd()) if folder.is_relative_to(Path.cwd()) else folder)

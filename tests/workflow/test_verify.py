@@ -308,6 +308,8 @@ def test_why_of_a_file_that_is_no_output(finished_run: Path) -> None:
     done = run_in(finished_run, "stair", "why", f"results/smoke/{RESOLVED}", check=False)
     assert done.returncode == 2
     assert "is not an output of the run" in done.stderr
+    named = run_in(finished_run, "stair", "why", f"results/smoke/{RESOLVED}", "--run", str(SMOKE), check=False)
+    assert named.stderr == done.stderr
     outside = run_in(finished_run, "stair", "why", str(SMOKE), check=False)
     assert "name the run with --run" in outside.stderr
 
