@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from stair.config.field_types import Keys, Strict
 
@@ -24,10 +24,10 @@ _NAMING = {
 }
 """What the names under a key are: a name, a list, or the keys of a mapping. A second kind is that of names below those keys."""
 
-_SECTIONS = ("training_pool", "rollouts", "evaluation", "transitions", "overview", "replay", "runtime", "controls")
 _STUDIES = ("replay", "runtime", "controls")
+_SECTIONS = ("training_pool", "rollouts", "evaluation", "transitions", "overview", *_STUDIES)
 
-_Naming = Mapping[str, tuple[str, ...]]
+_Gone = Mapping[str, Collection[str]]
 
 
 class Select(Strict):
@@ -40,12 +40,47 @@ class Select(Strict):
     controls: Keys | None = None
 
 
-def entries_of(values: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+class _Item(NamedTuple):
+    """A section or an entry whose keys can name entries."""
+
+    kind: str
+    """The kind of an entry; empty for a section."""
+    name: str
+    values: dict[str, Any]
+
+    @property
+    def place(self) -> str:
+        return f"{'controls.conditions' if self.kind == 'controls' else self.kind}.{self.name}".removeprefix(".")
+
+    def naming(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """The keys that name entries. Conditions of the study `controls` name one another."""
+        without_turns = self[:2] == ("", "runtime") and self.values.get("synthetic") is not None
+        for key in ("models",) if without_turns else _NAMING:
+            if key in self.values:
+                kinds = _NAMING[key]
+                yield key, ("controls",) if self.kind == "controls" and kinds == ("conditions",) else kinds
+
+    def needed(self, gone: _Gone) -> str | None:
+        """The first key all of whose names are gone."""
+        for key, kinds in self.naming():
+            names = self.values[key] if isinstance(self.values[key], list) else [self.values[key]]
+            if names and not _rest(names, kinds, gone) and key != "exclude_benchmarks":
+                return key
+        return None
+
+
+def _items(values: Mapping[str, Any]) -> list[_Item]:
+    entries = [(kind, name, item) for kind in Select.model_fields for name, item in entries_of(values, kind).items()]
+    found = [*(("", section, values.get(section)) for section in _SECTIONS), *entries]
+    return [_Item(kind, name, item) for kind, name, item in found if isinstance(item, dict)]
+
+
+def entries_of(values: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return _mapping(_mapping(values.get("controls")).get("conditions") if kind == "controls" else values.get(kind))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def reject_null_entries(layer: Mapping[str, Any]) -> None:
@@ -53,27 +88,26 @@ def reject_null_entries(layer: Mapping[str, Any]) -> None:
     for kind in Select.model_fields:
         for key, entry in entries_of(layer, kind).items():
             if entry is None:
-                section = "controls.conditions" if kind == "controls" else kind
+                place = _Item(kind, key, {}).place
                 raise ValueError(
-                    f"{section}.{key} is null; to leave an entry out, name those that stay: select: {{{kind}: [...]}}"
+                    f"{place} is null; to leave an entry out, name those that stay: select: {{{kind}: [...]}}"
                 )
 
 
 def selection(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """The selected names by kind: those of the last layer that selects this kind, and the entries that later layers add."""
     names: dict[str, list[str]] = {}
-    known: dict[str, set[str]] = {kind: set() for kind in Select.model_fields}
-    for layer in layers:
-        select = _mapping(layer.get("select"))
-        for kind in known:
-            entries = entries_of(layer, kind)
+    for kind in Select.model_fields:
+        known = set[str]()
+        for layer in layers:
+            entries, select = entries_of(layer, kind), _mapping(layer.get("select"))
             if kind in select:
                 names.pop(kind, None)
                 if isinstance(select[kind], list):  # validation rejects anything else but null
                     names[kind] = [name for name in select[kind] if isinstance(name, str)]
             elif kind in names:
-                names[kind] += [key for key in entries if key not in known[kind]]
-            known[kind] |= entries.keys()
+                names[kind] += [key for key in entries if key not in known]
+            known |= entries.keys()
     return names
 
 
@@ -85,83 +119,54 @@ def selected(values: dict[str, Any], names: Mapping[str, Sequence[str]]) -> dict
     Raises:
         ValueError: a selected name is not configured, or needs an entry that is not selected.
     """
-    gone: dict[str, set[str]] = {"prompts": set()}
-    for kind in Select.model_fields:
-        entries = entries_of(values, kind)
-        chosen = names.get(kind, entries)
-        for name in chosen if entries else ():
-            _check(f"select.{kind}", kind, name, entries)
-        gone[kind] = entries.keys() - set(chosen)
-    count = -1
-    while count != (count := sum(map(len, gone.values()))):  # an entry that goes can take others with it
-        for where, item, naming in _naming_items(values):
-            key = _needed(item, naming, gone)
-            kind, _, name = where.replace("controls.conditions.", "controls.").partition(".")
-            if key is None:
-                continue
-            if where in _STUDIES:
-                values[where] = None
-            elif name in names.get(kind, ()) and name not in gone[kind]:
+    gone: dict[str, set[str]] = {}
+
+    def remove(kind: str, name: str) -> None:
+        (entries_of(values, kind) if kind else values).pop(name, None)  # its study may have gone before
+        gone.setdefault(kind, set()).add(name)
+
+    for kind, chosen in names.items():
+        if entries := entries_of(values, kind):
+            for name in chosen:
+                _check(f"select.{kind}", kind, name, entries)
+            for name in entries.keys() - set(chosen):
+                remove(kind, name)
+    while lacking := [(item, key) for item in _items(values) if (key := item.needed(gone)) and _can_go(item)]:
+        for item, key in lacking:
+            if item.name in names.get(item.kind, ()):
                 raise ValueError(
-                    f"select.{kind} names '{name}', whose key {key} names nothing that is selected ({item[key]!r}); "
-                    f"select it too, or take '{name}' out"
+                    f"select.{item.kind} names '{item.name}', whose key {key} names nothing that is selected "
+                    f"({item.values[key]!r}); select it too, or take '{item.name}' out"
                 )
-            elif name in entries_of(values, kind):
-                gone[kind].add(name)
-    for where, item, naming in _naming_items(values):
-        if where != "overview" or _needed(item, naming, gone) is None:  # else its models are the run's to choose
-            item.update({key: _rest(item[key], kinds, gone) for key, kinds in naming.items() if key in item})
-    for kind in Select.model_fields:
-        for key in gone[kind] & entries_of(values, kind).keys():
-            del (values["controls"]["conditions"] if kind == "controls" else values[kind])[key]
+            remove(item.kind, item.name)
+    for item in _items(values):
+        if item.needed(gone) is None:  # else its names are the run's to choose
+            item.values.update({key: _rest(item.values[key], kinds, gone) for key, kinds in item.naming()})
     return values
 
 
-def _naming_items(values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any], _Naming]]:
-    """The mappings of a configuration that can name entries: their places, and their keys that do so."""
-    for section in _SECTIONS:
-        if isinstance(item := values.get(section), dict):
-            synthetic = section == "runtime" and item.get("synthetic") is not None  # no saved turns, no controller
-            yield section, item, {"models": ("models",)} if synthetic else _NAMING
-    for kind in Select.model_fields:
-        place = "controls.conditions" if kind == "controls" else kind
-        for key, item in entries_of(values, kind).items():
-            if isinstance(item, dict):
-                yield f"{place}.{key}", item, _naming(kind)
+def _can_go(item: _Item) -> bool:
+    return bool(item.kind) or item.name in _STUDIES
 
 
-def _naming(section: str) -> _Naming:
-    """The keys that name entries. The conditions of the study `controls` name one another."""
-    if section != "controls":
-        return _NAMING
-    return {key: ("controls",) if kinds == ("conditions",) else kinds for key, kinds in _NAMING.items()}
-
-
-def _needed(item: Mapping[str, Any], naming: _Naming, gone: Mapping[str, set[str]]) -> str | None:
-    for key, kinds in naming.items():
-        value = item.get(key)
-        names = value if isinstance(value, list) else [value]
-        left = _rest(names, kinds, gone)
-        if names and not left and key != "exclude_benchmarks":
-            return key
-    return None
-
-
-def _rest(value: Any, kinds: Sequence[str], gone: Mapping[str, set[str]]) -> Any:
+def _rest(value: Any, kinds: Sequence[str], gone: _Gone) -> Any:
     """A list or mapping without the names that are gone; anything else as it is."""
-    if kinds and isinstance(value, dict):
-        return {key: _rest(each, kinds[1:], gone) for key, each in value.items() if key not in gone[kinds[0]]}
-    if kinds and isinstance(value, list):
-        return [name for name in value if not (isinstance(name, str) and name in gone[kinds[0]])]
+    if not kinds:
+        return value
+    left_out = gone.get(kinds[0], ())
+    if isinstance(value, dict):
+        return {key: _rest(each, kinds[1:], gone) for key, each in value.items() if key not in left_out}
+    if isinstance(value, list):
+        return [name for name in value if not (isinstance(name, str) and name in left_out)]
     return value
 
 
 def check_names(values: Mapping[str, Any]) -> None:
     """Raises ValueError for the first name in a whole configuration that is not an entry's, with its place."""
-    for where, item, naming in _naming_items(values):
-        for key, kinds in naming.items():
-            for place, kind, name in _names(f"{where}.{key}", item.get(key), kinds):
-                _check(place, kind, name, entries_of(values, kind))
+    for item in _items(values):
+        for key, kinds in item.naming():
+            for place, kind, name in _names(f"{item.place}.{key}", item.values[key], kinds):
+                _check(place, kind, name, _mapping(values.get(kind)) if kind == "prompts" else entries_of(values, kind))
 
 
 def _names(place: str, value: Any, kinds: Sequence[str]) -> Iterator[tuple[str, str, str]]:
