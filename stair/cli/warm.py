@@ -18,7 +18,7 @@ import socket
 import sys
 from collections.abc import Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import NoReturn
 
 from stair.records.interruption import end_with_parent
 
@@ -30,17 +30,11 @@ MODULES = (
     "matplotlib.pyplot",
     "pyarrow.dataset",
     "stair.cli.main",
-    "stair.paper.figures.historical_computation",
-    "stair.paper.tables.in_text",
-    "stair.paper.tables.uncertainty",
-    "stair.pipeline.job_inputs",
     "stair.engines.transformers",
-    "stair.stages.replay.analysis.geometry",
-    "stair.stages.replay.analysis.read_prediction",
     "transformers.models.qwen3.modeling_qwen3",
     "transformers.models.qwen3_5.modeling_qwen3_5",
 )
-"""The modules that jobs import when they work, besides those of their functions."""
+"""The slow modules that jobs import when they work, besides those of their functions."""
 
 
 # ---------------------------------------------------------------- the driver of a run
@@ -55,20 +49,20 @@ def warm_process(environment: MutableMapping[str, str]) -> Iterator[None]:
         yield
         return
     import subprocess
-    import time
     from tempfile import TemporaryDirectory
 
     with TemporaryDirectory(prefix="stair-") as folder:  # the path of a socket has at most some hundred characters
-        path = os.path.join(folder, "warm")
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "stair.cli.warm", path, str(os.getpid())],
-            env=environment,
-            start_new_session=True,  # a terminal's Ctrl-C reaches the commands, whose jobs die with them
-        )
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(path := os.path.join(folder, "warm"))
+            listening.listen(64)  # commands wait in this queue while the process imports
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "stair.cli.warm", str(os.getpid())],
+                stdin=listening.fileno(),
+                env=environment,
+                start_new_session=True,  # a terminal's Ctrl-C reaches the commands, whose jobs die with them
+            )
+        environment[SOCKET] = path
         try:
-            while process.poll() is None and not os.path.exists(path):
-                time.sleep(0.01)
-            environment[SOCKET] = path
             yield
         finally:
             process.kill()
@@ -86,56 +80,84 @@ def keep_warm() -> None:
 
 
 def run_in_warm_process() -> int | None:
-    """Runs this command in a fork of the warm process. Returns its exit code, or None without a warm process."""
+    """Runs this command in a fork of the warm process. Returns its exit code, or None if there is no warm process any more."""
     if not (path := os.environ.get(SOCKET)):
         return None
-    request = {"argv": sys.argv, "folder": os.getcwd(), "environment": dict(os.environ)}
-    with socket.socket(socket.AF_UNIX) as connection:
-        try:
-            connection.connect(path)
-            socket.send_fds(connection, [b" "], [0, 1, 2])
-            connection.sendall(json.dumps(request).encode() + b"\n")
-            answers = connection.makefile()
-            begun = answers.readline()
-        except OSError:
-            begun = ""
-        if not begun:  # the process has ended
-            return None
-        code = ""
-        with suppress(OSError):
-            code = answers.readline()
-    if not code:
-        print("stair: error: the process of this job has ended; run the workflow again to resume", file=sys.stderr)
-    return int(code or 1)
+    code = ""
+    with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):
+        connection.connect(path)
+        socket.send_fds(connection, [b" "], [0, 1, 2])
+        connection.sendall(json.dumps([os.getcwd(), dict(os.environ), sys.argv]).encode() + b"\n")
+        code = connection.makefile().readline()
+    return int(code) if code else None
 
 
 # ---------------------------------------------------------------- the warm process
 
 
-def _handle(connection: socket.socket, server: int) -> None:
-    """Forks the job of one command, waits for it, and kills it when the command is gone."""
-    import threading
+def _serve(driver: int) -> None:
+    """Imports, and forks a handler for each command."""
+    import gc
+    import importlib
+    import signal
+    import warnings
 
-    _end_with(server)
-    _, files, _, _ = socket.recv_fds(connection, 1, 3)
-    request = json.loads(connection.makefile().readline())
-    handler = os.getpid()
-    job = os.fork()
-    if job == 0:
-        _end_with(handler)
+    from stair.cli.context import set_threads
+    from stair.cli.environment import prepare_environment, print_every_sign
+    from stair.pipeline.jobs import JOBS, code_of
+
+    _end_with(driver)
+    prepare_environment()
+    print_every_sign()
+    set_threads(1)
+    # Python 3.12 and later warn of each fork beside a thread. The one here is that of Arrow's allocator, which survives forks.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
+    gc.disable()
+    for module in dict.fromkeys((*MODULES, *(row.run.partition(":")[0] for row in JOBS.values()))):
+        importlib.import_module(module)
+    for rule in JOBS:  # the fingerprints of the imported code: the forks run it, whatever changes on the disk meanwhile
+        code_of(rule, {})
+    gc.enable()
+    gc.freeze()  # a collection in a job would copy the memory that all jobs share
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for handlers
+    listening, serving = socket.socket(fileno=0), os.getpid()
+    while True:
+        connection, _ = listening.accept()
+        if os.fork() == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _end_with(serving)
+            _handle(connection)
         connection.close()
-        _work(request, files)
 
-    connection.sendall(b"begun\n")
+
+def _handle(connection: socket.socket) -> NoReturn:
+    """Forks the job of one command and waits for it. The job dies with this process, and this process with the command."""
+    import threading
 
     def watch() -> None:
         with suppress(OSError):
             connection.recv(1)  # the command sends nothing more, so this is its end
-        os._exit(1)  # the job dies with this process
+        os._exit(1)
 
+    _, files, _, _ = socket.recv_fds(connection, 1, 3)
+    if not (request := connection.makefile().readline()):  # the command has been stopped
+        os._exit(1)
+    handler = os.getpid()
+    if (job := os.fork()) == 0:
+        _end_with(handler)
+        connection.close()
+        for target, file in enumerate(files):
+            os.dup2(file, target)
+            os.close(file)
+        folder, environment, sys.argv = json.loads(request)
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(environment)
+        _work()
     threading.Thread(target=watch, daemon=True).start()
     code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
     connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
+    os._exit(0)
 
 
 def _end_with(parent: int) -> None:
@@ -144,19 +166,13 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def _work(request: dict[str, Any], files: list[int]) -> None:
+def _work() -> NoReturn:
+    """Runs the command and ends as Python does, but without taking its modules apart, which takes 0.3 s."""
     import importlib
     import traceback
 
     code = 1
     try:
-        for target, file in enumerate(files):
-            os.dup2(file, target)
-            os.close(file)
-        os.chdir(request["folder"])
-        os.environ.clear()
-        os.environ.update(request["environment"])
-        sys.argv = request["argv"]
         importlib.import_module("stair.cli.main").main()  # that module imports this one
         code = 0
     except SystemExit as end:
@@ -171,45 +187,5 @@ def _work(request: dict[str, Any], files: list[int]) -> None:
         os._exit(code)
 
 
-def _serve(path: str, parent: int) -> None:
-    """Imports, and forks a handler for each command."""
-    import gc
-    import importlib
-    import socketserver
-    import warnings
-
-    from stair.cli.context import set_threads
-    from stair.cli.environment import prepare_environment, print_every_sign
-    from stair.pipeline.jobs import JOBS, code_of
-
-    _end_with(parent)
-    prepare_environment()
-    print_every_sign()
-    serving = os.getpid()
-
-    class Server(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-        max_children = 10**6
-        request_queue_size = 64
-
-        def finish_request(self, request: Any, client_address: Any) -> None:
-            _handle(request, serving)
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            pass
-
-    server = Server(path, socketserver.BaseRequestHandler)
-    set_threads(1)
-    # Python 3.12 and later warn of each fork beside a thread. The one here is that of Arrow's allocator, which survives forks.
-    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
-    gc.disable()
-    for module in dict.fromkeys((*MODULES, *(row.run.partition(":")[0] for row in JOBS.values()))):
-        importlib.import_module(module)
-    for rule in JOBS:  # the fingerprints of the imported code: the forks run it, whatever changes on the disk meanwhile
-        code_of(rule, {})
-    gc.enable()
-    gc.freeze()  # a collection in a job would copy the memory that all jobs share
-    server.serve_forever()
-
-
 if __name__ == "__main__":
-    _serve(sys.argv[1], int(sys.argv[2]))
+    _serve(int(sys.argv[1]))

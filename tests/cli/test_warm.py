@@ -33,28 +33,26 @@ class Warm:
     def run(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         return run(self.environment, folder, *words)
 
-    def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process]:
-        """A command that reads from a pipe in which nothing ever comes, and its job."""
-        os.mkfifo(folder / "never.jsonl")
-        words = [STAIR, "score", "never.jsonl", "out.jsonl"]
+    def waiting_job(self, folder: Path) -> tuple[subprocess.Popen[str], psutil.Process, int]:
+        """A command that reads from a pipe, its job, and the pipe's other end. Nothing comes unless a test writes it."""
+        os.mkfifo(folder / "in.jsonl")
+        words = [STAIR, "score", "in.jsonl", "out.jsonl"]
         client = subprocess.Popen(words, cwd=folder, env=self.environment, stderr=subprocess.PIPE, text=True)
-        # The pipe has a reader once the job works, which is after the client knows of it.
-        until(lambda: opens_for_writing(folder / "never.jsonl"))
+        writer = until(lambda: opened(folder / "in.jsonl"))
         (job,) = [job for handler in self.process.children() for job in handler.children()]
-        return client, job
+        return client, job, writer
 
 
 def run(shell: dict[str, str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([STAIR, *words], cwd=folder, env=shell, capture_output=True, text=True, check=False)
 
 
-def opens_for_writing(pipe: Path) -> bool:
-    """Whether the pipe has a reader; it then stays open, because without a writer its reader would come to the end."""
+def opened(pipe: Path) -> int | None:
+    """A pipe's end for writing, once it has a reader. Without one, the reader would come to the end."""
     try:
-        os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:
-        return False
-    return True
+        return None
 
 
 def until(found):  # type: ignore[no-untyped-def]
@@ -98,7 +96,7 @@ def test_output_exit_code_and_surroundings_are_those_of_the_command_itself(warm:
 
 
 def test_a_stopped_command_ends_its_job(warm: Warm, tmp_path: Path) -> None:
-    client, job = warm.waiting_job(tmp_path)
+    client, job, _ = warm.waiting_job(tmp_path)
     client.send_signal(signal.SIGTERM)
     assert client.wait(30) == EXIT_AGAIN
     assert client.stderr is not None
@@ -107,7 +105,7 @@ def test_a_stopped_command_ends_its_job(warm: Warm, tmp_path: Path) -> None:
 
 
 def test_a_job_dies_with_its_client(warm: Warm, tmp_path: Path) -> None:
-    client, job = warm.waiting_job(tmp_path)
+    client, job, _ = warm.waiting_job(tmp_path)
     client.kill()
     client.wait()
     until(lambda: not job.is_running())
@@ -115,36 +113,33 @@ def test_a_job_dies_with_its_client(warm: Warm, tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_job_is_that_of_its_command(warm: Warm, tmp_path: Path) -> None:
-    client, job = warm.waiting_job(tmp_path)
+    client, job, _ = warm.waiting_job(tmp_path)
     job.kill()
     assert client.wait(30) == 128 + signal.SIGKILL
 
 
-def dies_with(victim: psutil.Process, client: subprocess.Popen[str], job: psutil.Process) -> None:
-    victim.kill()
-    assert client.wait(30) == 1
-    assert client.stderr is not None
-    assert "run the workflow again to resume" in client.stderr.read()
-    until(lambda: not job.is_running())
+ITEM = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
 
 
-def test_a_job_dies_with_its_handler_and_its_client_says_so(warm: Warm, tmp_path: Path) -> None:
-    client, job = warm.waiting_job(tmp_path)
-    handler = job.parent()
-    assert handler is not None
-    dies_with(handler, client, job)
-
-
-def test_a_job_dies_with_the_warm_process_and_its_client_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("victim", ["handler", "warm process"])
+def test_a_command_whose_job_dies_with_its_parents_runs_by_itself(victim: str, tmp_path: Path) -> None:
     with served() as mortal:
-        client, job = mortal.waiting_job(tmp_path)
-        dies_with(mortal.process, client, job)
+        client, job, writer = mortal.waiting_job(tmp_path)
+        handler = job.parent()
+        assert handler is not None
+        (handler if victim == "handler" else mortal.process).kill()
+        until(lambda: not job.is_running())
+        os.close(writer)
+        writer = until(lambda: opened(tmp_path / "in.jsonl"))
+        os.write(writer, json.dumps(ITEM).encode() + b"\n")
+        os.close(writer)
+        assert client.wait(30) == 0
+    assert json.loads((tmp_path / "out.jsonl").read_text())["verdict"] == "correct"
 
 
 def test_a_command_that_waits_for_a_process_that_dies_runs_by_itself(tmp_path: Path) -> None:
     """The process imports for seconds before it serves; it is killed while a command waits for it."""
-    item = {"id": "a", "kind": "integer", "response": "\\boxed{4}", "reference": "4"}
-    (tmp_path / "in.jsonl").write_text(json.dumps(item) + "\n")
+    (tmp_path / "in.jsonl").write_text(json.dumps(ITEM) + "\n")
     with served() as mortal:
         client = subprocess.Popen(
             [STAIR, "score", "in.jsonl", "out.jsonl"], cwd=tmp_path, env=mortal.environment, stdout=subprocess.DEVNULL
