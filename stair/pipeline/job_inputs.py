@@ -11,7 +11,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.config.paths import RunPaths, project_root
 from stair.config.replay import REPLAY_PARTS
-from stair.paper.exhibits import exhibits
+from stair.paper.exhibits import analyzed_models, exhibits
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import JOBS, STAGES, names_of, settings_of
 from stair.records.keys import file_digest
@@ -30,7 +30,6 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
     """Raises ValueError for a study or name that the run does not have, with the names that it has."""
     needed: dict[str, tuple[str, object]] = {
         **dict.fromkeys(STAGES["replay"], ("replay", config.replay)),
-        "replay_statistics": ("replay.analysis", config.replay and config.replay.analysis),
         **dict.fromkeys(STAGES["runtime"], ("runtime", config.runtime)),
     }
     section, content = needed.get(rule, ("", config))
@@ -43,7 +42,7 @@ def check_names(config: Config, rule: str, wildcards: Mapping[str, str]) -> None
         "controller": ("controller", config.controllers),
         "condition": ("condition", config.every_condition),
         "name": ("data set", sets),
-        "part": ("part of the analysis", REPLAY_PARTS),
+        "part": ("part of replay.analysis", REPLAY_PARTS if analyzed_models(config) else ()),
     }
     if rule in ("table", "figure"):
         known[rule] = (rule, [each.name for each in exhibits(config) if each.kind == rule])
