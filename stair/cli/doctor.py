@@ -21,7 +21,6 @@ from stair.cli.environment import met
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
 from stair.engines.choice import engine_identity
-from stair.models import flash_kernels
 from stair.models.hub import Source, hub_sources, missing_bytes, online, read_lock
 from stair.pipeline.input_checks import input_faults, start_faults
 from stair.pipeline.plan import Planner
@@ -211,11 +210,7 @@ def _attention(config: Config) -> Iterator[Finding]:
     """The attention that the models compute with. Several only where their dtypes differ."""
     dtypes = {model.dtype for model in config.models.values()}
     for path in sorted({engine_identity(config, "transformers", dtype).attention for dtype in dtypes}):
-        if path in flash_kernels.PACKAGES and not flash_kernels.installed(path):
-            text = f"{path}, whose package {flash_kernels.PACKAGES[path][1]} is not installed"
-            yield Finding("attention", "error", text, flash_kernels.REMEDIES[path])
-        else:
-            yield Finding("attention", "ok", f"{path} (transformers.attention: {config.transformers.attention})")
+        yield Finding("attention", "ok", f"{path} (transformers.attention: {config.transformers.attention})")
 
 
 # ---------------------------------------------------------------- hub and disk

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata
-from importlib.util import find_spec
+
+from stair.models.flash_kernels import installed
 
 
 @cache
@@ -21,5 +22,5 @@ def attention_path(attention: str, dtype: str, device: str) -> str:
     """
     if attention != "auto":
         return attention
-    usable = dtype == "bfloat16" and device != "cpu" and find_spec("flash_attn") is not None
+    usable = dtype == "bfloat16" and device != "cpu" and installed("flash_attention_2")
     return "flash_attention_2" if usable else "sdpa"

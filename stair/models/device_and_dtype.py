@@ -38,13 +38,7 @@ def out_of_memory(error: RuntimeError) -> bool:
 def device_for(device: str, attention: str) -> str:
     """Return `resolved_device(device)`. Raises ValueError when the attention needs a GPU or a package that is not there."""
     device = resolved_device(device)
-    if attention in flash_kernels.PACKAGES:
-        if device == "cpu":
-            raise ValueError(f"transformers.attention: {attention} needs a GPU, and there is none here; set it to sdpa")
-        if not flash_kernels.installed(attention):
-            package, remedy = flash_kernels.PACKAGES[attention][1], flash_kernels.REMEDIES[attention]
-            raise ValueError(
-                f"transformers.attention: {attention} needs the package {package}, which is not installed; set it to sdpa, "
-                f"or run: {remedy}"
-            )
+    if attention in flash_kernels.PACKAGES and device == "cpu":
+        raise ValueError(f"transformers.attention: {attention} needs a GPU, and there is none here; set it to sdpa")
+    flash_kernels.check_installed(attention)
     return device

@@ -18,6 +18,15 @@ REMEDIES = {
 """The command that installs it."""
 
 
+def check_installed(attention: str) -> None:
+    """Raises ValueError, with the remedy, if a configured attention has kernels of its own that are not installed."""
+    if attention in PACKAGES and not installed(attention):
+        raise ValueError(
+            f"transformers.attention: {attention} needs the package {PACKAGES[attention][1]}, which is not installed; set "
+            f"it to sdpa, or run: {REMEDIES[attention]}"
+        )
+
+
 def installed(attention: str) -> bool:
     """Return whether the package itself is installed: flash-attn-4, too, has a module named `flash_attn`."""
     module, package = PACKAGES[attention]

@@ -14,6 +14,7 @@ from stair.config.resolve import ConfigError
 from stair.core import TURNS
 from stair.engines.sglang.launch import check_environment
 from stair.engines.sglang.supported import check_architecture, check_sampling
+from stair.models.flash_kernels import check_installed
 from stair.models.hub import check_lock
 from stair.models.model_folder import check_weights, known_architecture, read_architecture
 from stair.records.files import existing_folder, read_mapping
@@ -82,6 +83,8 @@ def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
     for engine in _engines_to_run(config, paths):
         if isinstance(section := config.engine_section(engine), SGLangSettings):
             yield from _said("", check_environment, section)
+        else:
+            yield from _said("", check_installed, section.attention)
     device = config.transformers.device
     if device == "cuda" or (device == "auto" and visible_gpus()):
         for controller in config.controllers:

@@ -235,7 +235,11 @@ def test_flash_attention_3(own_model: Path, tmp_path: Path) -> None:
     ("settings", "text", "level"),
     [
         ({"attention": "auto", "device": "cpu"}, "sdpa (transformers.attention: auto)", "ok"),
-        ({"attention": "flash_attention_3"}, "whose package flash-attn-3 is not installed", "error"),
+        (
+            {"attention": "flash_attention_3"},
+            "flash_attention_3 needs the package flash-attn-3, which is not installed",
+            "error",
+        ),
     ],
 )
 def test_a_configured_path(own_model: Path, settings: dict[str, str], text: str, level: str) -> None:

@@ -204,6 +204,11 @@ def test_generation_uses_flash_attention_2_where_it_is_installed(
     (tmp_path / "flash_attn").mkdir()
     (tmp_path / "flash_attn" / "__init__.py").touch()
     importlib.invalidate_caches()
+    assert attention_path("auto", "bfloat16", "cuda") == "sdpa", "another package has a module of this name"
+    (described := tmp_path / "flash_attn-2.8.3.dist-info").mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n")
+    (described / "top_level.txt").write_text("flash_attn\n")
+    importlib.invalidate_caches()
     for device in ("auto", "cuda"):
         assert attention_path("auto", "bfloat16", device) == "flash_attention_2"
     assert attention_path("auto", "bfloat16", "cpu") == attention_path("auto", "float32", "cuda") == "sdpa"
