@@ -87,10 +87,10 @@ def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Reads all rows of a table as mappings; its columns must be those of the schema.
+    """Reads all rows of a table as mappings. Columns beyond the schema, which an earlier version wrote, are not read.
 
     Raises:
-        ValueError: the file is absent, is not Parquet, or has other columns.
+        ValueError: the file is absent, is not Parquet, or lacks a column of the schema's type.
     """
     rows: list[dict[str, Any]] = _read(path, schema, columns).to_pylist()
     return rows
@@ -99,7 +99,7 @@ def read_table(path: Path, schema: pa.Schema, columns: Sequence[str] | None = No
 def _read(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> pa.Table:
     _check_columns(path, schema)
     try:
-        return pq.read_table(path, columns=list(columns) if columns else None, page_checksum_verification=True)
+        return pq.read_table(path, columns=list(columns or schema.names), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
@@ -111,10 +111,9 @@ def _check_columns(path: Path, schema: pa.Schema) -> None:
         actual = pq.read_schema(path)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
-    if not actual.equals(schema):
-        missing = sorted(set(schema.names) - set(actual.names)) or "none missing, another type or order"
+    if missing := [each.name for each in schema if each.name not in actual.names or actual.field(each.name) != each]:
         raise ValueError(
-            f"{path} does not have the expected columns (missing: {missing}); delete it and run its stage again"
+            f"{path} lacks columns, or has them in another type: {', '.join(missing)}; delete it and run its stage again"
         )
 
 
@@ -157,7 +156,7 @@ def _batches(path: Path, schema: pa.Schema, columns: list[str] | None = None) ->
     _check_columns(path, schema)
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield from file.iter_batches(_ROWS_A_BATCH, columns=columns)
+            yield from file.iter_batches(_ROWS_A_BATCH, columns=columns or schema.names)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(_unreadable(path, error)) from error
 
