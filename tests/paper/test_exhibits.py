@@ -183,6 +183,10 @@ def test_diagrams_are_made_from_nothing_but_controllers(config: Config) -> None:
         assert len({file.parent for file in files}) == len(config.models)
 
 
-def test_a_figure_that_is_not_known_names_those_that_are(config: Config) -> None:
-    with pytest.raises(ValueError, match=r"there is no figure 'view' \(there are: overview, historical_computation, "):
-        build_figure(config, RunPaths.of(config), "view")
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [("view", r"did you mean overview\?"), ("xyz", "there are: overview, historical_computation, ")],
+)
+def test_a_figure_that_is_not_known_names_those_that_are(config: Config, given: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=rf"there is no figure '{given}' \({remedy}"):
+        build_figure(config, RunPaths.of(config), given)
