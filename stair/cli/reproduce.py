@@ -93,9 +93,9 @@ def reproduce(
             start = f"make reproduce RUN={run} GO=1"
         _explain(config, f"stair plan --run{more}", start)
         return
-    print(f"The run {config.run}, in {paths.folder}", file=sys.stderr, flush=True)
     check_start(config, paths)
     unlock(paths)
+    print(f"The run {config.run}, in {paths.folder}", file=sys.stderr, flush=True)
     if on_slurm:
         end_earlier_jobs(job_prefix(paths))
         options += ["--slurm-jobname-prefix", job_prefix(paths)]
