@@ -107,8 +107,12 @@ def commit() -> str | None:
     return f"{head.strip()}, changed since" if changes.stdout.strip() else head.strip()
 
 
+@cache
 def source_digest(*parts: str) -> str:
-    """SHA-256 over the files of packages, or of folders and modules in them (`stair.stages.replay.analysis`)."""
+    """SHA-256 over the files of packages, or of folders and modules in them (`stair.stages.replay.analysis`).
+
+    Of the first call in a process: a process runs the code that it has imported, whatever changes on the disk meanwhile.
+    """
     digest = hashlib.sha256()
     for part in parts:
         package, *names = part.split(".")

@@ -20,6 +20,7 @@ from stair.records.manifest import (
     missing_responses,
     read_manifest,
     recorded_fact,
+    source_digest,
     with_checksum,
     write_manifest,
 )
@@ -161,3 +162,16 @@ def test_every_manifest_of_a_run_is_found_and_no_work_is_looked_through(folder: 
         (folder / name).touch()
     names = {path.relative_to(folder).as_posix() for path in manifest_files(folder)}
     assert names == {"data/a.csv.manifest.json", *others}
+
+
+def test_a_process_keeps_the_digest_of_the_code_that_it_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a job names code that was edited after the warm process had imported its own."""
+    code = tmp_path / "edited_package" / "__init__.py"
+    code.parent.mkdir()
+    code.write_text("before = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    before = source_digest("edited_package")
+    code.write_text("after = 2\n")
+    assert source_digest("edited_package") == before
