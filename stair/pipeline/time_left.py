@@ -74,19 +74,15 @@ class TimeLeft:
 
     @classmethod
     def of_run(cls, counts: Mapping[str, int], config: Config, paths: RunPaths) -> TimeLeft:
-        from stair.pipeline.plan import Planner
+        from stair.pipeline.plan import Machine, Planner, wall_hours
 
-        works = Planner(config, paths).works()
-        gpus = max((work.gpus for work in works), default=0)
-        places = len(visible_gpus()) / gpus if gpus else os.cpu_count() or 1
-        # The longest chain of jobs, those of a model, leaves places empty.
-        chains = defaultdict[str, dict[str, float]](dict)
-        for work in works:
-            chains[work.model][work.stage] = max(work.job_hours, chains[work.model].get(work.stage, 0.0))
-        longest = max((sum(stages.values()) for stages in chains.values()), default=0.0)
-        if places and longest:
-            places = min(places, sum(work.job_hours * work.jobs for work in works) / longest)
-        return cls(counts, works, places or None)
+        works, machine = Planner(config, paths).works(), Machine.here()
+        wall, _ = wall_hours(works, machine)
+        if any(work.gpus for work in works) and not visible_gpus():
+            places = None
+        else:
+            places = sum(work.job_hours * work.jobs for work in works) / wall if wall else float(machine.cores)
+        return cls(counts, works, places)
 
     def start(self, rule: str, wildcards: Mapping[str, str]) -> float:
         """Counts a job that starts; returns its planned seconds."""

@@ -186,19 +186,19 @@ def _stale(config: Config, made: Manifest, found: Sequence[Fault]) -> Iterator[s
     elif not has_job(config, made.rule, made.wildcards):
         yield "no"
     else:
-        yield f"no; it becomes stale if any of these changes: {', '.join(_changes(made))}"
+        yield f"no; it becomes stale if any of these changes: {', '.join(_changes(made, sections=True))}"
 
 
-def _changes(made: Manifest) -> Iterator[str]:
-    """What makes an output stale: its inputs, the settings' sections, and of what shows results the code."""
+def _changes(made: Manifest, *, sections: bool = False) -> Iterator[str]:
+    """What makes an output stale: its inputs, its settings or their sections, and of what shows results the code."""
     if made.inputs:
         yield "its inputs"
     if CODE in made.settings:
         yield "its code"
     if CONFIGURATION in made.settings:
         yield "the configuration (but places and speed)"
-    sections = (key.rpartition(".")[0] or key for key in sorted(made.settings.keys() - {CODE, CONFIGURATION}))
-    yield from dict.fromkeys(sections)
+    keys = sorted(made.settings.keys() - {CODE, CONFIGURATION})
+    yield from dict.fromkeys(key.rpartition(".")[0] or key for key in keys) if sections else keys
 
 
 # ---------------------------------------------------------------- the tree
@@ -237,10 +237,4 @@ def origin_tree(config: Config, receipts: Receipts, made: Manifest) -> Iterator[
                 yield f"{inner}{title} (from outside this run, or without a manifest)"
 
     yield from lines(made, "")
-    settings = made.settings
-    keys = sorted(settings.keys() - {CODE, CONFIGURATION})
-    yield "It becomes stale if an input changes" + (f", or one of: {', '.join(keys)}" if keys else "")
-    if CONFIGURATION in settings:
-        yield "It becomes stale if any key of the configuration changes that is no place of files and no speed"
-    if CODE in settings:
-        yield "It becomes stale if its code changes"
+    yield f"It becomes stale if any of these changes: {', '.join(_changes(made))}"

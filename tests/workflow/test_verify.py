@@ -255,7 +255,7 @@ def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     text = run_in(finished_run, "stair", "why", table, "--full").stdout
     for name in (
         SCORED, STAIR, CONTROLLER, ROLLOUTS, "backbones/tiny-qwen3-4b", "raw/training_pool.parquet", "transformers",
-        "controllers.stair.smoothing", "It becomes stale if its code changes",
+        "controllers.stair.smoothing", "It becomes stale if any of these changes: its inputs, its code",
     ):  # fmt: skip
         assert name in text, name
 
