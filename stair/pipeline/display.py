@@ -99,17 +99,18 @@ class LogHandler(LogHandlerBase):
     def _job_begins(self, record: Any) -> None:
         if not _works(record.rule_name):
             return
-        name = job_name(record.rule_name, wildcards := dict(record.wildcards or {}))
+        rule, now = record.rule_name, time.time()
+        name = job_name(rule, dict(record.wildcards or {}))
         if self._failed.pop(record.jobid, None):
             self._console.print(f"tried again: {name}")
-        planned = (self._time or self._first_job()).start(record.rule_name, wildcards)
-        self._jobs[record.jobid] = Started(record.rule_name, name, planned, time.time())
+        (self._time or self._first_job()).start(rule, now)
+        self._jobs[record.jobid] = Started(rule, name, now)
 
     def _job_finished(self, record: Any) -> None:
         if (job := self._jobs.pop(record.job_id, None)) is None or self._time is None:
             return
         self._left_by_rule[job.rule] -= 1
-        self._time.finish(job.now())
+        self._time.finish(job.rule, job.progress())
         stage = JOBS[job.rule].stage if job.rule in JOBS else ""
         over = bool(stage) and not any(self._left_by_rule[rule] for rule in STAGES[stage])
         if not self._left_by_rule.total():
@@ -136,13 +137,13 @@ class LogHandler(LogHandlerBase):
         elapsed = time.time() - self._started
         if self._time is None or not self._left_by_rule.total():
             return f"100% after {duration(elapsed)}"
-        jobs = [job.now() for job in list(self._jobs.values())]  # the screen's thread reads here, too
-        left = self._time.seconds(jobs, elapsed)
+        jobs = [(job.rule, job.progress()) for job in list(self._jobs.values())]  # the screen's thread reads here, too
+        left = self._time.seconds(jobs, time.time())
         state = f"{min(0.99, self._time.share(jobs)):.0%} after {duration(elapsed)}, "
         return state + ("time left unknown" if left is None else f"about {duration(left)} left")
 
     def _view(self) -> Group:
-        return Group(self._state(), progress_table((job.name, job.now().progress) for job in list(self._jobs.values())))
+        return Group(self._state(), progress_table((job.name, job.progress()) for job in list(self._jobs.values())))
 
 
 def _works(rule: str) -> bool:

@@ -8,56 +8,54 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
-from stair.pipeline.plan import Planner, Work
-from stair.pipeline.time_left import Running, TimeLeft
+from stair.pipeline.plan import Planner
+from stair.pipeline.time_left import TimeLeft
 from stair.records.progress import ProgressFile
 
 ROOT = Path(__file__).parents[2]
 HOUR = 3600.0
-KEY = ("training", "training", "4B")
-WORKS = [
-    Work("training", "small", "stair", KEY, 0.0, 1.0, 1 / HOUR, 1.0, 1, 1),
-    Work("training", "large", "stair", KEY, 0.0, 3.0, 1 / HOUR, 1.0, 1, 1),
-]
-"""An hour, and three."""
 
 
-def begun(job: str, seconds: float, done: int = 0) -> Running:
-    hours = 1 if job == "small" else 3
-    progress = ProgressFile("training", done, 100, "updates", "", done, {}, seconds, 0.0, "here", 1)
-    return Running("train_controller", hours * HOUR, seconds, progress if done else None)
+def begun(seconds: float, done: int = 0, before: int = 0) -> tuple[str, ProgressFile | None]:
+    progress = ProgressFile("training", done, 100, "updates", "", done - before, {}, seconds, 0.0, "here", 1)
+    return "train_controller", progress if done else None
 
 
-def of(places: float | None) -> TimeLeft:
-    return TimeLeft({"train_controller": 2}, WORKS, places)
+def of(at_a_time: float | None) -> TimeLeft:
+    """Two trainings, planned with an hour each, and a download."""
+    return TimeLeft({"train_controller": 2, "fetch_hub": 1}, {"training": HOUR}, at_a_time)
 
 
-@pytest.mark.parametrize("places", [1, 2])
-def test_before_anything_is_known_it_is_the_plans(places: int) -> None:
-    left = of(places)
-    assert left.seconds([], 0.0) == pytest.approx(4 * HOUR / places)
+@pytest.mark.parametrize("at_a_time", [1, 2])
+def test_before_anything_is_known_it_is_the_plans(at_a_time: int) -> None:
+    left = of(at_a_time)
+    left.start("fetch_hub", 0.0)
+    assert left.seconds([("fetch_hub", None)], HOUR) == pytest.approx(2 * HOUR / at_a_time), "a download is no pace"
     assert left.share([]) == 0.0
-    assert left.start("train_controller", {"model": "large", "controller": "stair"}) == 3 * HOUR
 
 
 def test_it_follows_the_pace_and_ends_with_the_longest_job() -> None:
     left = of(1)
-    left.start("train_controller", {"model": "small", "controller": "stair"})
-    small = begun("small", HOUR, done=50)  # twice the planned time
-    assert left.share([small]) == pytest.approx(1 / 8)
-    slower = left.seconds([small], HOUR)
-    assert slower is not None and 5 * HOUR < slower <= 7 * HOUR
-    left.finish(begun("small", 2 * HOUR))
-    left.start("train_controller", {"model": "large", "controller": "stair"})
-    assert left.share([]) == pytest.approx(1 / 4)
-    assert left.seconds([begun("large", 3 * HOUR, done=50)], 5 * HOUR) == pytest.approx(3 * HOUR, rel=0.1)
+    left.start("train_controller", 0.0)
+    half = begun(HOUR, done=50)  # twice the planned time
+    assert left.share([half]) == pytest.approx(1 / 4)
+    slower = left.seconds([half], HOUR)
+    assert slower is not None and 2.5 * HOUR < slower < 3 * HOUR
+    left.finish(*begun(2 * HOUR, done=100))
+    assert left.share([]) == pytest.approx(1 / 2)
+    assert left.seconds([begun(HOUR, done=20)], 3 * HOUR) == pytest.approx(4 * HOUR), "the job's own pace"
+    again = of(1)
+    again.start("train_controller", 0.0)
+    resumed = begun(HOUR / 10, done=60, before=50)  # the pace of the plan
+    assert again.seconds([resumed], HOUR / 10) == pytest.approx(1.4 * HOUR), "earlier work is no pace"
 
 
 def test_on_a_cluster_it_is_unknown_until_a_job_reports_progress() -> None:
     left = of(None)
-    left.start("train_controller", {"model": "small", "controller": "stair"})
-    assert left.seconds([begun("small", 60.0)], 60.0) is None, "it may wait in the queue"
-    assert left.seconds([begun("small", HOUR / 2, done=50)], HOUR / 2) == pytest.approx(3.5 * HOUR, rel=0.1)
+    left.start("train_controller", 0.0)
+    left.finish("evaluation_sessions", None)
+    assert left.seconds([begun(60.0)], 60.0) is None, "it may wait in the queue"
+    assert left.seconds([begun(HOUR / 2, done=50)], HOUR / 2) == pytest.approx(1.5 * HOUR, rel=0.01)
 
 
 def test_a_run_begins_with_the_seconds_of_its_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
