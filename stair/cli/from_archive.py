@@ -13,13 +13,11 @@ from stair.config.paths import INPUTS_CHECKED, RunPaths, anchored, project_root
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.archive import SHOWN, unpacked
 from stair.pipeline.job_list import config_words
-from stair.pipeline.jobs import PLACES, STAGES, stages_of
+from stair.pipeline.jobs import JOBS, PLACES, STAGES, stages_of
 from stair.pipeline.verify import Receipts, faults
 from stair.records.files import write_text_if_changed
 from stair.records.keys import file_digest
 from stair.records.manifest import changed_settings
-
-_TARGETS = ("tables", "figures", "comparison", "claims", "report")
 
 
 def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
@@ -48,7 +46,7 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
     for name in before:
         (paths.folder / name).unlink()
     paths.report.unlink(missing_ok=True)
-    targets = [target for target in _TARGETS if target in stages_of(config)]
+    targets = [target for target in (*SHOWN, "report") if target in stages_of(config)]
     command = [str(Path(sys.executable).with_name("snakemake")), "--snakefile", str(root / "Snakefile")]
     command += ["--cores", cores] if cores is not None else []
     command += ["--allowed-rules", *dict.fromkeys((*targets, *(rule for each in targets for rule in STAGES[each])))]
@@ -74,7 +72,7 @@ def _check(config: Config, archive: Path, folder: Path, archived: Config) -> Non
 def _digests(paths: RunPaths) -> dict[str, str]:
     """The files of tables, figures, comparison and claims, with their digests."""
     makers = Receipts(paths.folder).made.items()
-    return {name: file_digest(paths.folder / name) for name, maker in makers if maker.rule in SHOWN}
+    return {name: file_digest(paths.folder / name) for name, maker in makers if JOBS[maker.rule].stage in SHOWN}
 
 
 def _compare(archived: dict[str, str], made: dict[str, str], folder: Path) -> None:

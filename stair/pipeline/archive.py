@@ -8,6 +8,8 @@ import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +26,15 @@ from stair.records.files import replacing, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, name_in_run, with_checksum
 
-SHOWN = (*STAGES["tables"], *STAGES["figures"], "comparison", "claims")
-"""The rules whose outputs `stair from-archive` makes again and compares."""
+SHOWN = ("tables", "figures", "comparison", "claims")
+"""The stages whose outputs `stair from-archive` makes again and compares."""
 
 ARCHIVED = (
-    "evaluation_sessions", "training_pool", "data_report", *STAGES["training"], *STAGES["scores"], "replay_design",
-    "replay_statistics", *STAGES["runtime"], "check", *SHOWN, "provenance", "report",
+    "data/*.csv", "data/report.*", "data/training/*.cleaning.json", "sessions/evaluation/*", "controllers/*", "evaluation/*",
+    "shared_t1/*", "replay/*.parquet", "runtime/*", "checks.csv", "tables/*", "figures/*", "comparison.*", "claims.*",
+    "provenance.json", "report.html",
 )  # fmt: skip
-"""The rules whose outputs an archive contains; of the training pools their counts alone."""
+"""Patterns of the outputs that an archive contains, by their names in the run; `*` matches folders, too."""
 
 
 def export(config: Config, paths: RunPaths, out: Path) -> int:
@@ -45,11 +48,10 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     manifests = list(_archived(config, paths))
     if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
         raise ValueError(f"{paths.folder} has no scored rows; first run: {paths.start_command('--target', 'scores')}")
-    pools = {name_in_run(paths.training_pool(model), paths.folder) for model in config.models}
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
     count, rewritten = 0, dict[str, str]()
     with scratch_folder(out) as folder:
-        for name in (RESOLVED, *(name for each in manifests for name in each.files if name not in pools)):
+        for name in (RESOLVED, *(name for each in manifests for name in each.files)):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(paths.folder / name, folder / name)
         for manifest in manifests:
@@ -59,29 +61,31 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
                     rewritten[name] = file_digest(folder / name)
                 count += pq.read_metadata(folder / name).num_rows
         for manifest in manifests:
-            files = {name: digest for name, digest in manifest.files.items() if name not in pools}
             target = folder / name_in_run(manifest.path, paths.folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_json(target, _rewritten(manifest, files, rewritten))
+            write_json(target, _rewritten(manifest, rewritten))
         folder.rename(out)
     return count
 
 
 def _archived(config: Config, paths: RunPaths) -> Iterator[Manifest]:
-    """The manifests of the run's complete outputs that an archive contains."""
+    """The manifests of the run's complete outputs, each with the files that an archive contains."""
     for manifest in Receipts(paths.folder).manifests:
+        files = {
+            name: digest for name, digest in manifest.files.items() if any(fnmatchcase(name, each) for each in ARCHIVED)
+        }
         complete = all((paths.folder / name).is_file() for name in manifest.files)
-        if complete and manifest.rule in ARCHIVED and has_job(config, manifest.rule, manifest.wildcards):
-            yield manifest
+        if files and complete and has_job(config, manifest.rule, manifest.wildcards):
+            yield replace(manifest, files=files)
 
 
-def _rewritten(manifest: Manifest, files: Mapping[str, str], rewritten: Mapping[str, str]) -> dict[str, Any]:
+def _rewritten(manifest: Manifest, rewritten: Mapping[str, str]) -> dict[str, Any]:
     """The content of a manifest with the digests of rows without text."""
     parts = {
         part: {name: rewritten.get(name, digest) for name, digest in digests.items()}
-        for part, digests in (("files", files), ("inputs", manifest.inputs))
+        for part, digests in (("files", manifest.files), ("inputs", manifest.inputs))
     }
-    withheld = {"text_withheld": True} if rewritten.keys() & files.keys() else {}
+    withheld = {"text_withheld": True} if rewritten.keys() & manifest.files.keys() else {}
     return with_checksum(manifest.content | parts | withheld)
 
 
