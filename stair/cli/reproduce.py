@@ -23,10 +23,11 @@ from stair.pipeline.input_checks import check_inputs, check_start
 from stair.pipeline.job_list import config_words, setting_options
 from stair.pipeline.jobs import STAGES, stage_files
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
+from stair.pipeline.verify import Fault, Receipts, code_note, faults, of_earlier_rules, remedy
 from stair.records.files import remove_unfinished
 from stair.records.gpus import visible_gpus
 from stair.records.interruption import end_with_parent
-from stair.records.manifest import name_in_run
+from stair.records.manifest import CONFIGURATION_CHANGED, name_in_run
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -94,6 +95,7 @@ def reproduce(
         _explain(config, f"stair plan --run{more}", start)
         return
     check_start(config, paths)
+    _refuse(config, paths, of_earlier_rules(config, Receipts(paths.folder)))
     unlock(paths)
     print(f"The run {config.run}, in {paths.folder}", file=sys.stderr, flush=True)
     if on_slurm:
@@ -131,17 +133,20 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
 
     Raises ConfigError if there are any. A missing file that Snakemake has not made is needed by nothing.
     """
-    from stair.pipeline.verify import Receipts, code_note, faults, remedy
-    from stair.records.manifest import CONFIGURATION_CHANGED
-
     receipts = Receipts(paths.folder)
-    if found := [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]:
+    found = [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]
+    _refuse(config, paths, found, ran=True)
+    if note := code_note(config, paths, receipts):
+        print(f"note: {note}")
+
+
+def _refuse(config: Config, paths: RunPaths, found: list[Fault], *, ran: bool = False) -> None:
+    """Raises ConfigError if there are faults. `ran`: as of `remedy`."""
+    if found:
         found.sort(key=lambda fault: fault.reason == CONFIGURATION_CHANGED)  # first those that say what has changed
         first = "; ".join(f"{fault.file} is {fault.state}: {fault.reason}" for fault in found[:3])
         more = f"; and {len(found) - 3} more (stair verify --run {paths.folder})" if len(found) > 3 else ""
-        raise ConfigError(f"{first}{more}; to make them again: {remedy(config, paths, found, ran=True)}")
-    if note := code_note(config, paths, receipts):
-        print(f"note: {note}")
+        raise ConfigError(f"{first}{more}; to make them again: {remedy(config, paths, found, ran=ran)}")
 
 
 def _explain(config: Config, plan: str, start: str) -> None:

@@ -45,7 +45,7 @@ def verify(
             print(f"{state}: {', '.join(files[:3])}{more}: {reason}")
         if found:
             print(f"to make them again: {remedy(config, paths, found)}")
-        for note in (*version_notes(receipts), *filter(None, [code_note(config, paths, receipts)])):
+        for note in (*version_notes(receipts.manifests), *filter(None, [code_note(config, paths, receipts)])):
             print(f"note: {note}")
         states = Counter({fault.file: fault.state for fault in found}.values())
         sound = len(receipts.made.keys() - {fault.file for fault in found})

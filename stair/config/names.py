@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from stair.config.field_types import Keys, Strict
+from stair.core import SHARED_T1, study_of
 
 _NAMING = {
     "model": ("models",),
@@ -83,15 +85,23 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def reject_null_entries(layer: Mapping[str, Any]) -> None:
-    """Raises ValueError, with the key that mends it, if a layer sets an entry to null."""
-    for kind in Select.model_fields:
-        for key, entry in entries_of(layer, kind).items():
-            if entry is None:
+def check_entries(layers: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ValueError if a layer sets an entry to null, or has a new one that is a misspelt known one."""
+    known: dict[str, set[str]] = {kind: set() for kind in Select.model_fields}
+    for layer in layers:
+        for kind, names in known.items():
+            for key, entry in entries_of(layer, kind).items():
                 place = _Item(kind, key, {}).place
-                raise ValueError(
-                    f"{place} is null; to leave an entry out, name those that stay: select: {{{kind}: [...]}}"
-                )
+                if entry is None:
+                    raise ValueError(
+                        f"{place} is null; to leave an entry out, name those that stay: select: {{{kind}: [...]}}"
+                    )
+                only = list(_mapping(entry))  # a new entry of any kind has two keys at least
+                if key not in names and len(only) == 1 and (near := get_close_matches(key, names, n=1)):
+                    raise ValueError(
+                        f"{place} has {only[0]} alone, too little for a new entry (did you mean {near[0]!r}?)"
+                    )
+            names.update(entries_of(layer, kind))
 
 
 def selection(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
@@ -181,4 +191,12 @@ def _names(place: str, value: Any, kinds: Sequence[str]) -> Iterator[tuple[str, 
 def _check(where: str, kind: str, name: str, among: Mapping[str, Any]) -> None:
     if name not in among:
         what = "condition" if kind == "controls" else kind.removesuffix("s")
-        raise ValueError(f"{where} names the {what} '{name}', which is not configured (there are: {', '.join(among)})")
+        study, short = study_of(name)
+        more = (
+            f"; select.controls: [{short}] names that of the study"
+            if (where, study) == ("select.conditions", SHARED_T1)
+            else ""
+        )
+        raise ValueError(
+            f"{where} names the {what} '{name}', which is not configured (there are: {', '.join(among)}{more})"
+        )

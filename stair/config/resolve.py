@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from stair.config.field_types import NAME
 from stair.config.model import Config
-from stair.config.names import Select, reject_null_entries, selected, selection
+from stair.config.names import Select, check_entries, selected, selection
 
 RESOLVED = "config.resolved.yaml"
 """The resolved configuration's name in a run's folder; every stage reads this file and no other."""
@@ -117,9 +117,8 @@ def resolve(root: Path, overrides: Mapping[str, Any] | None = None) -> Config:
         )
     source = f"the configuration of run '{values['run']}'"
     try:
-        for layer in layers:
-            reject_null_entries(layer)
         _reject_unknown_keys(values)
+        check_entries(layers)
         values = selected(without_null(values), selection(layers))
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from None

@@ -7,7 +7,7 @@ is kept is missing.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -73,13 +73,29 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
         measured: whether the measurements of the replay are read. They are many, and the jobs that use them check them.
     """
     yield from receipts.unreadable
-    digest, paths = digests(receipts.folder), RunPaths(receipts.folder)
+    digest = digests(receipts.folder)
+    for manifest in _of_today(config, receipts):
+        yield from faults_of(config, receipts, manifest, digest, measured=measured)
+
+
+def _of_today(config: Config, receipts: Receipts) -> Iterator[Manifest]:
+    """Without what another version of the project made in a place of its own: nothing makes or reads it today."""
+    paths = RunPaths(receipts.folder)
     made_today = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
     for manifest in receipts.manifests:
-        # What another version of the project made in a place of its own is left out: nothing makes or reads it today.
         gone = manifest.rule in JOBS and not has_job(config, manifest.rule, manifest.wildcards)
         if gone or made_today & {*manifest.files}:
-            yield from faults_of(config, receipts, manifest, digest, measured=measured)
+            yield manifest
+
+
+def of_earlier_rules(config: Config, receipts: Receipts) -> list[Fault]:
+    """The outputs of rules that this version does not have. Reads no output."""
+    return [_of_earlier_rule(each) for each in _of_today(config, receipts) if each.rule not in JOBS]
+
+
+def _of_earlier_rule(manifest: Manifest) -> Fault:
+    first = next(iter(manifest.files))
+    return Fault(first, "stale", f"this version has no rule {manifest.rule}, which made it", first)
 
 
 def faults_of(
@@ -97,7 +113,7 @@ def faults_of(
                 else Fault(name, "damaged", "cannot be read")
             )
     if manifest.rule not in JOBS:
-        yield Fault(first, "stale", f"this version has no rule {manifest.rule}, which made it", first)
+        yield _of_earlier_rule(manifest)
     if not has_job(config, manifest.rule, manifest.wildcards):
         return  # the configuration no longer has it, and nothing makes it again
     for name, read in manifest.inputs.items():
@@ -198,11 +214,11 @@ def _folders(names: set[str], others: set[str]) -> list[str]:
     return sorted(set(shortest))
 
 
-def version_notes(receipts: Receipts) -> Iterator[str]:
+def version_notes(manifests: Sequence[Manifest]) -> Iterator[str]:
     """A line for each package with another version than outputs were made with."""
     installed = package_versions()
-    for package in sorted({name for each in receipts.manifests for name in each.content["versions"]}):
-        versions = [each.content["versions"].get(package) for each in receipts.manifests]
+    for package in sorted({name for each in manifests for name in each.content["versions"]}):
+        versions = [each.content["versions"].get(package) for each in manifests]
         now = installed.get(package)
         if others := [version for version in versions if version not in (None, now)]:
             made = ", ".join(sorted(set(others)))

@@ -93,6 +93,12 @@ def hardware() -> dict[str, Any]:
     return facts
 
 
+def machine_text(machine: Mapping[str, Any]) -> str:
+    """What `hardware` says of a machine, for people."""
+    gpus = ", ".join(machine.get("gpus") or ()) or "no GPU"
+    return f"{machine.get('processor')}, {machine.get('cores')} cores, {machine.get('memory')} GiB, {gpus}"
+
+
 @cache
 def commit() -> str | None:
     """The project's commit in Git, with a word on changes since; None where there is none."""

@@ -114,7 +114,7 @@ def test_a_study_that_cannot_be_is_refused(controls: dict[str, Any], problem: st
         ({"random_reflector": {"seeds": [1, 1, 2]}}, "conditions.random_reflector.seeds lists a number twice"),
         ({"stair_prefix": {"prefixes": "quartiles"}}, "conditions.stair_prefix.prefixes is 'quartiles'; expected"),
         ({"stair_prefix": {"prefixes": ["half"]}}, "conditions.stair_prefix.prefixes is .*; expected a list"),
-        ({"stair_prefix-2048": {"label": "Another"}}, "conditions.stair_prefix-2048 stands twice"),
+        ({"stair_prefix-2048": {"label": "Another", "prefix": 1}}, "conditions.stair_prefix-2048 stands twice"),
     ],
 )
 def test_a_family_that_is_no_list_of_numbers_is_refused(family: dict[str, Any], problem: str) -> None:

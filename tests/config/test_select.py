@@ -84,6 +84,7 @@ def test_a_synthetic_study_needs_no_saved_turns() -> None:
     ("select", "changes", "message"),
     [
         ({"models": ["gpt"]}, {}, "select.models names the model 'gpt', which is not configured"),
+        ({"conditions": ["shared_t1/native"]}, {}, "; select.controls: [native] names that of the study)"),
         ({"model": ["gpt"]}, {}, "unknown key 'select.model' (did you mean 'models'?)"),
         ({"models": INSTRUCT}, {}, "'select.models': must be a list"),
         ({"models": []}, {}, "'models': "),
@@ -122,9 +123,14 @@ def test_a_selection_that_cannot_be_is_one_line(select: dict[str, Any], changes:
             f"models.{LARGE} is null; to leave an entry out, name those that stay: select: {{models",
         ),
         ({"controls": {"conditions": {"native": None}}}, "controls.conditions.native is null; .*: {controls: "),
+        (
+            {"controls": {"conditions": {"nativ": {"label": "A"}}}},
+            "controls.conditions.nativ has label alone.* mean 'native'",
+        ),
+        ({"controllers": {"star": {"seed": "b"}}}, "controllers.star has seed alone.* mean 'stair'"),
     ],
 )
-def test_null_leaves_no_entry_out(changes: dict[str, Any], message: str) -> None:
+def test_null_and_a_misspelt_name_are_no_entries(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         resolve(ROOT, {"run": "paper", **changes})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -164,6 +165,8 @@ def test_an_output_of_a_rule_of_an_earlier_version_has_a_remedy(copied_run: Path
     assert code_note(config, RunPaths(results), Receipts(results)) == ""
     assert provenance(config, RunPaths(results))["outputs"][file]["made_by"].startswith("seal_controls ")
     assert "no rule seal_controls" in run_in(copied_run, "stair", "why", f"results/smoke/{file}").stdout
+    done = run_in(copied_run, *REPRODUCE.split(), check=False)
+    assert "no rule seal_controls" in done.stderr and "jobs to do" not in done.stderr
 
 
 def test_a_copy_under_another_name_and_place_is_sound_and_up_to_date(copied_run: Path, tmp_path: Path) -> None:
@@ -294,6 +297,12 @@ def test_why_begins_with_a_summary(finished_run: Path, file: str, width: int) ->
     assert {"made by", "code", "versions", "hardware", "stale"} <= topics
     assert ("responses" in topics) == (not file.startswith("raw"))
     assert "made by the present code" in done.stdout and "no; it becomes stale if" in done.stdout
+    if file == "report.html":  # a T1 that is another condition's counts there
+        (counted,) = re.findall(r"^responses +evaluation ([\d,]+); rollouts ([\d,]+)$", done.stdout, re.MULTILINE)
+        generated = json.loads((finished_run / "results/smoke/provenance.json").read_text())["costs"]["generated"][
+            "all"
+        ]["responses"]
+        assert sum(int(each.replace(",", "")) for each in counted) == generated
     assert command.startswith("make again   rm -r results/smoke/") and command.endswith(f"&& {REPRODUCE}")
 
 

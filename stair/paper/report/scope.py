@@ -11,7 +11,7 @@ from stair.config.paths import RunPaths
 from stair.core import SHARED_T1
 from stair.records.files import read_mapping
 from stair.records.keys import file_digest
-from stair.records.manifest import COPIED_FROM
+from stair.records.manifest import COPIED_FROM, machine_text
 from stair.records.progress import duration
 
 
@@ -71,6 +71,4 @@ def _source(settings: Any, recorded: Mapping[str, Any]) -> str:
 
 def _machine(entry: Mapping[str, Any]) -> str:
     machine = entry["machine"] or {}
-    gpus = ", ".join(machine.get("gpus") or ()) or "no GPU"
-    parts = f"{machine.get('processor')}, {machine.get('cores')} cores, {machine.get('memory')} GiB, {gpus}"
-    return f"{parts} ({machine.get('system')}): {entry['outputs']} outputs"
+    return f"{machine_text(machine)} ({machine.get('system')}): {entry['outputs']} outputs"
