@@ -1,5 +1,5 @@
-# Shards generate a condition's responses, the seal gathers. A condition of the study with a shared T1 history is `shared_t1/NAME`;
-# its target is `controls`.
+# Shards generate a condition's responses, the seal gathers, and a job on a CPU gives verdicts. A
+# condition of the study with a shared T1 history is `shared_t1/NAME`; its target is `controls`.
 rule evaluation:
     input:
         sorted({*inputs.target("evaluation")} - {*inputs.study(SHARED_T1)}),
@@ -45,3 +45,28 @@ rule seal_evaluation:
         settings=settings_of("seal_evaluation"),
     shell:
         job("seal_evaluation")
+
+
+# Verdicts. No rule that generates has a scored file as input.
+rule scores:
+    input:
+        inputs.target("scores"),
+
+
+rule score_condition:
+    input:
+        responses=inputs.answers,
+        benchmark=paths.benchmark("{benchmark}"),
+    output:
+        paths.scored("{model}", "{benchmark}", "{study}/{condition}"),
+    log:
+        paths.log("scores", "{model}", "{benchmark}", "{study}", "{condition}"),
+    wildcard_constraints:
+        study=one_of(SECTIONS),
+        condition=one_of(
+            name for study in SECTIONS for name in cfg.conditions_of(study)
+        ),
+    params:
+        settings=settings_of("score_condition"),
+    shell:
+        job("score_condition", "study")
