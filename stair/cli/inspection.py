@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,14 +31,10 @@ def doctor(
 
     from stair.cli.doctor import examine
     from stair.config.paths import project_root
-    from stair.config.resolve import RESOLVED, load_run, resolve
+    from stair.config.resolve import resolve
 
-    root, config = project_root(), None
-    if run is not None:
-        resolved = (Path(run) / RESOLVED).is_file()
-        config = load_run(Path(run)) if resolved else resolve(root, {"run": run})
-        run = config.run if resolved else run
-    findings = []
+    root, findings = project_root(), []
+    config = None if run is None else resolve(root, {"run": run})
     for finding in examine(root, config, run or ""):
         findings.append(finding)
         if not json_:

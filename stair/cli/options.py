@@ -9,11 +9,6 @@ import typer
 
 from stair.cli.context import run_folder
 
-JobRunOption = Annotated[
-    Path,
-    typer.Option("--run", help="The run's folder, for example results/tiny.", metavar="FOLDER", show_default=False),
-]
-"""Of a stage's command: Snakemake runs it in the run's folder."""
 RunOption = Annotated[
     Path,
     typer.Option(

@@ -17,9 +17,9 @@ import yaml
 
 from stair.config.model import Config
 from stair.config.paths import INPUTS_CHECKED, RunPaths, project_root
-from stair.config.resolve import ConfigError, resolve
+from stair.config.resolve import ConfigError, merge, resolve
 from stair.pipeline.driver import unlock
-from stair.pipeline.input_checks import check_inputs, check_start
+from stair.pipeline.input_checks import input_faults, refuse, start_faults
 from stair.pipeline.job_list import config_words, setting_options
 from stair.pipeline.jobs import STAGES, stage_files
 from stair.pipeline.slurm import end_earlier_jobs, job_prefix, profile_folder, runs_on_slurm
@@ -44,18 +44,10 @@ def parse_settings(settings: list[str]) -> dict[str, Any]:
             changed = yaml.safe_load(value)
             for name in reversed(names):
                 changed = {name: changed}
-            _update(parsed, changed)
+            parsed = merge(parsed, changed)
         except yaml.YAMLError as error:
             raise ConfigError(f"--set {key}: '{value}' is not YAML ({' '.join(str(error).split())})") from None
     return parsed
-
-
-def _update(settings: dict[str, Any], more: dict[str, Any]) -> None:
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(settings.get(key), dict):
-            _update(settings[key], value)
-        else:
-            settings[key] = value
 
 
 def reproduce(
@@ -75,10 +67,10 @@ def reproduce(
         SystemExit: a job failed, or a stop was requested.
     """
     root = project_root()
-    overrides = parse_settings(settings) | {"run": run}
+    overrides = {**(parsed := parse_settings(settings)), "run": run}
     config = resolve(root, overrides)
     paths = RunPaths.of(config)
-    check_inputs(config, paths)
+    refuse(input_faults(config, paths))
     goal, options, on_slurm = _target(config, paths, target), list[str](), False
     if profile is not None:
         folder = profile_folder(root, profile)
@@ -88,14 +80,14 @@ def reproduce(
         options += ["--cores", cores]
     if config.expensive and not go:
         whole = target == "all"
-        more = " ".join(["", shlex.quote(run), *setting_options(parse_settings(settings))])
+        more = " ".join(["", shlex.quote(run), *setting_options(parsed)])
         start = f"stair reproduce --go --run{more}{'' if whole else f' --target {target}'}"
         if whole and not settings:
             start = f"make reproduce RUN={run} GO=1"
         _explain(config, f"stair plan --run{more}", start)
         return
-    check_start(config, paths)
-    _refuse(config, paths, of_earlier_rules(config, Receipts(paths.folder)))
+    refuse(start_faults(config, paths))
+    _refuse_outputs(config, paths, of_earlier_rules(config, Receipts(paths.folder)))
     unlock(paths)
     print(f"The run {config.run}, in {paths.folder}", file=sys.stderr, flush=True)
     if on_slurm:
@@ -135,12 +127,12 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
     """
     receipts = Receipts(paths.folder)
     found = [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]
-    _refuse(config, paths, found, ran=True)
+    _refuse_outputs(config, paths, found, ran=True)
     if note := code_note(config, paths, receipts):
         print(f"note: {note}")
 
 
-def _refuse(config: Config, paths: RunPaths, found: list[Fault], *, ran: bool = False) -> None:
+def _refuse_outputs(config: Config, paths: RunPaths, found: list[Fault], *, ran: bool = False) -> None:
     """Raises ConfigError if there are faults. `ran`: as of `remedy`."""
     if found:
         found.sort(key=lambda fault: fault.reason == CONFIGURATION_CHANGED)  # first those that say what has changed

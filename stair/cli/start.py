@@ -44,13 +44,13 @@ def config(
     from stair.config.paths import RunPaths, project_root
     from stair.config.resolve import dump, resolve, value_at
     from stair.pipeline.driver import refuse_second_driver
-    from stair.pipeline.input_checks import check_inputs
+    from stair.pipeline.input_checks import input_faults, refuse
     from stair.records.files import write_text_if_changed
 
     overrides = {"run": run} | parse_settings(set_ or [])
     resolved = resolve(project_root(), overrides)
     paths = RunPaths.of(resolved)
-    check_inputs(resolved, paths)
+    refuse(input_faults(resolved, paths))
     if write:
         refuse_second_driver(paths)  # its jobs read this file
         write_text_if_changed(paths.resolved, dump(resolved))

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run, run_folder
-from stair.cli.options import TINY, JobRunOption, RunOption
+from stair.cli.options import TINY, RunOption
 
 commands = typer.Typer()
 
@@ -100,7 +100,7 @@ def from_archive(
 
 @commands.command()
 def fetch(
-    run: JobRunOption = Path(),
+    run: RunOption = Path(),
     only: Annotated[
         list[str] | None,
         typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),

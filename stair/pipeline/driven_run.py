@@ -5,8 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from stair.config.model import Config
 from stair.config.paths import INPUTS_CHECKED, RUN, START, RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.driver import record_driver
-from stair.pipeline.input_checks import UNWRITABLE, check_inputs
+from stair.pipeline.input_checks import UNWRITABLE, input_faults, refuse
 from stair.records.files import write_text_if_changed
 
 
@@ -35,7 +34,6 @@ class DrivenRun:
     config: Config
     paths: RunPaths
     workflow: Any
-    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def workdir(self) -> Path:
@@ -97,17 +95,16 @@ def open_run(workflow: Any) -> DrivenRun:
     # Slurm warns every process of a job before its time limit. The commands stop; Snakemake waits for them.
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     os.environ.setdefault(START, workflow.workdir_init)  # the jobs work in the run's folder
-    root, overrides = Path(workflow.basedir), dict(workflow.config_settings.overwrite_config)
     try:
         if workflow.remote_exec:
             paths = RunPaths(Path(os.environ[RUN]))
             config = load_run(paths.folder)
         else:
-            config = resolve(root, overrides)
+            config = resolve(Path(workflow.basedir), workflow.config_settings.overwrite_config)
             paths = RunPaths.of(config)
             if not (workflow.output_settings.dryrun or INPUTS_CHECKED in os.environ):
-                check_inputs(config, paths)
+                refuse(input_faults(config, paths))
             os.environ[RUN] = str(paths.folder.absolute())
     except ConfigError as error:
         raise SettingsError(str(error)) from None
-    return DrivenRun(config, paths, workflow=workflow, overrides=overrides)
+    return DrivenRun(config, paths, workflow)

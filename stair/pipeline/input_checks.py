@@ -28,28 +28,14 @@ from stair.stages.training.settings import check_recurrence
 UNWRITABLE = "make it writable, or set `results` to another folder"
 
 
-def check_inputs(config: Config, paths: RunPaths) -> None:
-    """Checks local files and model folders that exist already. Reads whole data sets.
-
-    Raises:
-        ConfigError: one line that names the key and the file, column or layer.
-    """
-    for fault in input_faults(config, paths):
-        raise ConfigError(fault)
-
-
-def check_start(config: Config, paths: RunPaths) -> None:
-    """Checks what only a start needs: environments, kernels and a folder that can be written.
-
-    Raises:
-        ConfigError: as `check_inputs`.
-    """
-    for fault in start_faults(config, paths):
+def refuse(faults: Iterator[str]) -> None:
+    """Raises ConfigError with the first fault, one line that names the key and the file, column or layer."""
+    for fault in faults:
         raise ConfigError(fault)
 
 
 def input_faults(config: Config, paths: RunPaths) -> Iterator[str]:
-    """Every fault of local files and model folders that exist already, each one line as in `check_inputs`."""
+    """The faults of local files and model folders that exist already. Reads whole data sets."""
     yield from _places(config, paths)
     for run, other in paths.reused(config).items():
         if not other.resolved.is_file():
@@ -79,7 +65,9 @@ def _published(config: Config, controller: str, folder: Path) -> Iterator[str]:
 
 
 def start_faults(config: Config, paths: RunPaths) -> Iterator[str]:
-    """Environments of engines that must still generate responses, kernels of hybrids to be trained, and unwritable folders."""
+    """What only a start needs: environments of engines that must still generate responses, kernels of hybrids to be trained, and
+    a folder that can be written.
+    """
     for engine in _engines_to_run(config, paths):
         if isinstance(section := config.engine_section(engine), SGLangSettings):
             yield from _said("", check_environment, section)

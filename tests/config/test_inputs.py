@@ -16,7 +16,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline import input_checks
-from stair.pipeline.input_checks import check_inputs, check_start
+from stair.pipeline.input_checks import input_faults, refuse, start_faults
 from stair.pipeline.job_inputs import checked_digests
 from stair.records.manifest import Origin, write_manifest
 
@@ -27,7 +27,7 @@ MODEL = "qwen3-4b-instruct"
 def checked(**changes: Any) -> Config:
     """The tiny run with changes, its inputs checked."""
     config = resolve(ROOT, {"run": "tiny", **changes})
-    check_inputs(config, RunPaths.of(config))
+    refuse(input_faults(config, RunPaths.of(config)))
     return config
 
 
@@ -112,12 +112,12 @@ def test_a_layer_that_is_not_full_attention(tmp_path: Path) -> None:
 
 def test_layers_of_a_fetched_model_are_checked_too(tmp_path: Path) -> None:
     config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), "hub": {"cache": str(tmp_path)}, **layers(3, 40)})
-    check_inputs(config, RunPaths.of(config))  # nothing is fetched yet, so nothing is known yet
+    refuse(input_faults(config, RunPaths.of(config)))  # nothing is fetched yet, so nothing is known yet
     folder = RunPaths.of(config).model_folder(config, MODEL)
     folder.parent.mkdir(parents=True)
     model_folder(folder, "qwen3", layers=36)
     with pytest.raises(ConfigError, match="has no layer 40"):
-        check_inputs(config, RunPaths.of(config))
+        refuse(input_faults(config, RunPaths.of(config)))
 
 
 def test_a_model_of_an_unknown_architecture(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_a_results_folder_that_cannot_be_written(tmp_path: Path, name: str) -> N
     folder.chmod(0o555)
     code = (
         "import sys; from pathlib import Path; from stair.config.paths import RunPaths; "
-        "from stair.config.resolve import resolve; from stair.pipeline.input_checks import check_start; "
+        "from stair.config.resolve import resolve; from stair.pipeline.input_checks import input_faults, refuse, start_faults; "
         "from tests.privileges import give_up_capabilities; give_up_capabilities(); "
-        "check_start(resolve(Path(), {'run': 'tiny'}), RunPaths(Path(sys.argv[1])))"
+        "refuse(start_faults(resolve(Path(), {'run': 'tiny'}), RunPaths(Path(sys.argv[1]))))"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "results" / "tiny")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -269,11 +269,11 @@ def test_sglangs_environment_is_asked_for_only_where_responses_are_to_be_made(tm
     answered = [paths.responses(*pair, "vanilla") for pair in asked.evaluated("vanilla")]
     for config, outputs in ((trained, [paths.rollouts(MODEL)]), (asked, answered)):
         with pytest.raises(ConfigError, match="make sglang-env"):
-            check_start(config, paths)
+            refuse(start_faults(config, paths))
         for output in outputs:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.touch()
-        check_start(config, paths)
+        refuse(start_faults(config, paths))
 
 
 def test_a_run_that_would_train_a_hybrid_on_a_gpu_without_its_kernels_does_not_start(
@@ -285,7 +285,7 @@ def test_a_run_that_would_train_a_hybrid_on_a_gpu_without_its_kernels_does_not_s
     def check(**changes: Any) -> RunPaths:
         settings = {"rollouts": {"engine": "transformers"}, "evaluation": {"engine": "transformers"}}
         config = resolve(ROOT, {"run": "paper", "results": str(tmp_path), **settings, **changes})
-        check_start(config, paths := RunPaths.of(config))
+        refuse(start_faults(config, paths := RunPaths.of(config)))
         return paths
 
     with pytest.raises(
@@ -306,7 +306,7 @@ def test_local_files_of_the_project_are_found_from_another_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     config = resolve(ROOT, {"run": "tiny"})
-    check_inputs(config, RunPaths.of(config))
+    refuse(input_faults(config, RunPaths.of(config)))
     missing = resolve(ROOT, {"run": "tiny", "models": {MODEL: {"path": "backbones/none"}}})
     with pytest.raises(ConfigError, match=r"path: the model folder backbones/none does not exist"):
-        check_inputs(missing, RunPaths.of(missing))
+        refuse(input_faults(missing, RunPaths.of(missing)))

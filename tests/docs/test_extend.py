@@ -93,9 +93,9 @@ from pathlib import Path
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.models.model_folder import read_architecture
-from stair.pipeline.input_checks import check_inputs
+from stair.pipeline.input_checks import input_faults, refuse
 
 config = resolve(Path(), {"run": "my_qwen2.yaml"})
-check_inputs(config, RunPaths.of(config))
+refuse(input_faults(config, RunPaths.of(config)))
 assert read_architecture(Path(config.models["qwen3-4b-instruct"].path)).name == "qwen2"
 """

@@ -17,7 +17,7 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.models.hub import check_fetched, read_lock
 from stair.models.published import CONFIGS
-from stair.pipeline.input_checks import check_inputs
+from stair.pipeline.input_checks import input_faults, refuse
 from stair.pipeline.provenance import provenance
 from stair.records.interruption import EXIT_AGAIN
 from stair.stages.data import stage
@@ -164,7 +164,7 @@ def test_what_is_recorded_must_come_again(hub: Hub, tmp_path: Path) -> None:
     record(later)
     assert f"holds lab/model at {NEW}, but" in refused(hub, folder)
     with pytest.raises(ConfigError, match="delete that folder and fetch again, or restore the lock file"):
-        check_inputs(load_run(folder), RunPaths(folder))
+        refuse(input_faults(load_run(folder), RunPaths(folder)))
     (tmp_path / "cache/models/lab/model/fetched.json").unlink()
     record("d" * 40)
     assert "Revision Not Found" in refused(hub, folder)

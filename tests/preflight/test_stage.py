@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
-from stair.pipeline.input_checks import check_inputs
+from stair.pipeline.input_checks import input_faults, refuse
 from stair.sessions.prompt_check import expected_prompt
 from stair.sessions.renderer import Renderer
 from stair.stages.data import stage as data_stage
@@ -151,9 +151,9 @@ def test_nothing_is_generated_from_a_problem_with_a_turn_marker(place: Path) -> 
 def test_a_template_named_after_preflight_must_be_the_one_that_it_has_seen(place: Path) -> None:
     digest = preflight(configured(place))["template_sha256"]
     paths = RunPaths.of(configured(place))
-    check_inputs(configured(place, template_sha256=digest), paths)
+    refuse(input_faults(configured(place, template_sha256=digest), paths))
     with pytest.raises(ConfigError, match=rf"template_sha256 is {'0' * 64}, but preflight checked {digest}"):
-        check_inputs(configured(place, template_sha256="0" * 64), paths)
+        refuse(input_faults(configured(place, template_sha256="0" * 64), paths))
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
