@@ -19,11 +19,11 @@ add_job_commands()
 _listed: dict[str, list[ListedJob]] = {}
 
 
-def listed_once(root: Path, overrides: Mapping[str, Any], **options: Any) -> list[ListedJob]:
+def listed_once(root: Path, overrides: Mapping[str, Any], target: str) -> list[ListedJob]:
     """All jobs of a start, whatever stage is asked for: a command takes those of its rule."""
     key = json.dumps([str(root), overrides], sort_keys=True)
     if key not in _listed:
-        _listed[key] = list_jobs(root, overrides, fresh=True)
+        _listed[key] = list_jobs(root, overrides)
     return _listed[key]
 
 

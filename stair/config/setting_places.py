@@ -8,7 +8,6 @@ widths (repeat conditions contain the latter two). A generating rule has no dige
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from stair.config.backbones import Model
@@ -40,15 +39,3 @@ def model_settings(config: Config, model: str) -> Settings:
 def engine_settings(config: Config, engine: EngineName) -> Settings:
     """What of an engine enters response keys."""
     return {f"{engine}.{key}": value for key, value in config.engine_section(engine).decisive.items()}
-
-
-def every(section: str, items: Mapping[str, Any], *keys: str) -> Settings:
-    """Some keys, or all, of every item of a section."""
-    return {
-        place: value for key, item in items.items() for place, value in chosen(f"{section}.{key}", item, *keys).items()
-    }
-
-
-def conditions(config: Config, *keys: str) -> Settings:
-    """Some keys of every condition."""
-    return every("conditions", config.conditions, *keys)

@@ -88,7 +88,7 @@ def files_of(config: Config, paths: RunPaths, rule: str, names: Mapping[str, str
                 return [paths.folder / name for name in manifest.inputs], [
                     paths.folder / name for name in manifest.files
                 ]
-    for job in list_jobs(project_root(), {"run": str(paths.folder)}, targets=(JOBS[rule].stage,), fresh=True):
+    for job in list_jobs(project_root(), {"run": str(paths.folder)}, JOBS[rule].stage):
         if job.rule == rule and names_of(rule, job.wildcards) == names:
             # Completion markers only order jobs: the seal reads the logs.
             inputs = [paths.folder / file for file in job.inputs if not file.startswith("work/")]

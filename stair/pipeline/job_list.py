@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import TopologicalSorter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,50 +33,28 @@ class ListedJob:
     inputs: Sequence[str]
     outputs: Sequence[str]
     log: Sequence[str]
-    reason: str
 
 
-def list_jobs(
-    root: Path,
-    overrides: Mapping[str, Any],
-    *,
-    targets: Sequence[str] = ("all",),
-    options: Sequence[str] = (),
-    fresh: bool = False,
-) -> list[ListedJob]:
-    """The jobs that Snakemake would run now, each after those whose outputs it needs. Takes about three seconds.
+def list_jobs(root: Path, overrides: Mapping[str, Any], target: str = "all") -> list[ListedJob]:
+    """Every job of a configuration, whatever is done. Takes about three seconds.
 
     Args:
         overrides: the run and the settings of its start, as of `resolve`.
-        targets: stages, or files relative to the run's folder.
-        options: more arguments for Snakemake.
-        fresh: whether to list every job of the configuration; writes nothing in the results.
+        target: a stage.
 
     Raises:
         ConfigError: Snakemake's own message.
     """
     with TemporaryDirectory(prefix="stair-") as folder:
+        (empty := Path(folder) / "run").mkdir()  # Snakemake reads the Snakefile there
         listed = Path(folder) / "jobs.jsonl"
-        command = [
-            sys.executable,
-            "-m",
-            "snakemake",
-            "--snakefile",
-            str(root / "Snakefile"),
-            *targets,
-            "--dry-run",
-            *options,
-        ]
+        command = [sys.executable, "-m", "snakemake", "--snakefile", str(root / "Snakefile"), target, "--dry-run"]
         start = str(anchored("").absolute())
-        environment = os.environ | {JOB_LIST: str(listed), START: start}
-        if fresh:
-            (empty := Path(folder) / "run").mkdir()
-            command += ["--directory", str(empty)]  # Snakemake reads the Snakefile there
         if os.sep in (run := str(overrides.get("run"))) or run.endswith((".yaml", ".yml")):
             overrides = {**overrides, "run": os.path.join(start, run)}
         done = subprocess.run(
-            [*command, "--config", *config_words(overrides)],
-            env=environment,
+            [*command, "--directory", str(empty), "--config", *config_words(overrides)],
+            env=os.environ | {JOB_LIST: str(listed), START: start},
             capture_output=True,
             text=True,
             errors="replace",
@@ -86,7 +63,7 @@ def list_jobs(
         if done.returncode:
             raise ConfigError(_message(done.stderr))
         lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
-    return _in_order([ListedJob(**json.loads(line)) for line in lines])
+    return [ListedJob(**json.loads(line)) for line in lines]
 
 
 def list_job(record: Any) -> None:
@@ -98,20 +75,11 @@ def list_job(record: Any) -> None:
             "inputs": [str(file) for file in record.input or ()],
             "outputs": [str(file) for file in record.output or ()],
             "log": [str(file) for file in record.log or ()],
-            "reason": record.reason,
         }
         with open(os.environ[JOB_LIST], "a", encoding="utf-8") as file:
             file.write(json.dumps(job) + "\n")
     elif record.levelno >= logging.ERROR:
         print(record.getMessage(), file=sys.stderr)
-
-
-def _in_order(jobs: list[ListedJob]) -> list[ListedJob]:
-    """The jobs, each after those whose outputs it needs. Snakemake's order differs each time."""
-    jobs = sorted(jobs, key=lambda job: (job.rule, *job.wildcards.values()))
-    maker = {file: number for number, job in enumerate(jobs) for file in job.outputs}
-    before = {number: [maker[file] for file in job.inputs if file in maker] for number, job in enumerate(jobs)}
-    return [jobs[number] for number in TopologicalSorter(before).static_order()]
 
 
 def _message(text: str) -> str:

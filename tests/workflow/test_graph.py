@@ -206,7 +206,7 @@ def test_a_copy_with_new_times_has_nothing_to_do_and_no_command_that_reads_chang
     assert planned(copied_run) == set()
     assert "\nfinished at " in run_in(copied_run, "stair", "status", "--run", "results/smoke").stdout
     assert " 0 missing, 0 damaged, 0 stale" in run_in(copied_run, "stair", "verify", "--run", "results/smoke").stdout
-    list_jobs(ROOT, {"run": str(SMOKE)}, fresh=True)
+    list_jobs(ROOT, {"run": str(SMOKE)})
     assert {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in kept} == before
 
 

@@ -47,7 +47,7 @@ def test_every_job_has_a_manifest_with_its_files_and_inputs(finished_run: Path) 
     """By Snakemake's own rules: the manifests are a second statement of the graph, made by the jobs."""
     folder = finished_run / "results" / "smoke"
     manifests = {(each.rule, *each.wildcards.values()): each for each in map(read_manifest, manifest_files(folder))}
-    listed = list_jobs(project_root(), {"run": "smoke"}, fresh=True)
+    listed = list_jobs(project_root(), {"run": "smoke"})
     jobs = {
         (job.rule, *names_of(job.rule, job.wildcards).values()): job
         for job in listed
