@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stair.cli.warm import warm_process
 from stair.config.model import Config
 from stair.config.paths import INPUTS_CHECKED, RunPaths, anchored, project_root
 from stair.config.resolve import ConfigError, dump, load_run, resolve
@@ -51,10 +50,8 @@ def from_archive(archive: Path, run: str | None, cores: str | None) -> None:
     command += ["--cores", cores] if cores is not None else []
     command += ["--allowed-rules", *dict.fromkeys((*targets, *(rule for each in targets for rule in STAGES[each])))]
     command += ["--config", *config_words(overrides), "--", *targets]
-    environment = os.environ | {INPUTS_CHECKED: "1"}
-    with warm_process(environment):
-        if code := subprocess.run(command, env=environment, check=False).returncode:
-            raise SystemExit(code)
+    if code := subprocess.run(command, env=os.environ | {INPUTS_CHECKED: "1"}, check=False).returncode:
+        raise SystemExit(code)
     _compare(before, _digests(paths), paths.folder)
 
 

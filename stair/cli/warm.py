@@ -156,7 +156,8 @@ def _handle(connection: socket.socket) -> NoReturn:
         _work()
     threading.Thread(target=watch, daemon=True).start()
     code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
-    connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
+    with suppress(OSError):  # the command has just been stopped
+        connection.sendall(b"%d\n" % (128 - code if code < 0 else code))
     os._exit(0)
 
 

@@ -95,9 +95,6 @@ class RunPaths:
     def progress(self) -> Path:
         return self.folder / "work" / "progress"
 
-    def progress_of(self, job: str) -> Path:
-        return self.progress / f"{job.replace('/', '.')}.json"
-
     def work(self, *parts: str) -> Path:
         """The work folder of a piece of work: its logs, and its captured states until the seal."""
         return self.folder.joinpath("work", *parts)

@@ -12,7 +12,7 @@ from stair.config.model import Config
 from stair.config.paths import RUN, RunPaths
 from stair.pipeline.jobs import JOBS
 from stair.records.gpus import visible_gpus
-from stair.records.progress import ProgressFile, read_progress
+from stair.records.progress import ProgressFile, progress_file, read_progress
 
 _OTHER_SECONDS = 0.5
 """Of a job without a model, which the plan leaves out."""
@@ -32,7 +32,8 @@ class Started(NamedTuple):
 
     def progress(self) -> ProgressFile | None:
         """What it has reported since its start."""
-        return read_progress(RunPaths(Path(os.environ[RUN])).progress_of(self.name), since=self.began - 1)
+        folder = RunPaths(Path(os.environ[RUN])).progress
+        return read_progress(progress_file(folder, self.name), since=self.began - 1)
 
 
 class TimeLeft:

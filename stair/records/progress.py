@@ -38,12 +38,16 @@ def report_stop() -> bool:
     return _latest.done > _latest._before
 
 
+def progress_file(folder: Path, job: str) -> Path:
+    return folder / f"{job.replace('/', '.')}.json"
+
+
 class Progress:
     """Counts the work of one job.
 
     Args:
         folder: of progress files (`work/progress` of the run).
-        job: the job's name; slashes become dots in the file's name.
+        job: the job's name.
         total: units of work.
         unit: the plural name of a unit.
         done: units finished before this start.
@@ -55,7 +59,7 @@ class Progress:
 
     def __init__(self, folder: Path, job: str, total: int, unit: str, done: int = 0) -> None:
         self.job, self.total, self.unit, self.done, self._before = job, total, unit, done, done
-        self.path = folder / f"{job.replace('/', '.')}.json"
+        self.path = progress_file(folder, job)
         self._start = time.monotonic()
         self._file_time = self._line_time = 0.0
         self._note = ""

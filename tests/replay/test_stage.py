@@ -25,7 +25,7 @@ from stair.core import user_message
 from stair.records import tensor_files
 from stair.records.files import remove_unfinished
 from stair.records.keys import ids_digest
-from stair.records.progress import Progress
+from stair.records.progress import Progress, progress_file
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_HISTORIES, RESPONSES
 from stair.records.tables import read_table, write_table
 from stair.sessions.renderer import Exchange, Renderer
@@ -289,7 +289,7 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert outcome.killed
     before = written_at(copied)
     assert len(before) == kept  # the open history is lost, and no other
-    assert json.loads(copied.progress_of(f"replay/{MODEL}/0").read_text())["done"] == kept
+    assert json.loads(progress_file(copied.progress, f"replay/{MODEL}/0").read_text())["done"] == kept
     (unfinished,) = copied.replay_states(MODEL).rglob(".*.partial")
     remove_unfinished(copied.folder)  # as a driver does at its start
     for number in range(3):

@@ -14,7 +14,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import dump, resolve
 from stair.pipeline.status import as_json, job_states
-from stair.records.progress import Progress, report_stop
+from stair.records.progress import Progress, progress_file, report_stop
 from tests.workflow.conftest import run_in
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> RunPaths:
 
 def changed(run: RunPaths, **facts: object) -> str:
     """The state of the running job with other facts in its progress file."""
-    path = run.progress_of("evaluation/qwen3.5-4b/math500/stair/0")
+    path = progress_file(run.progress, "evaluation/qwen3.5-4b/math500/stair/0")
     path.write_text(json.dumps(json.loads(path.read_text()) | facts))
     return {job.name: job.state for job in job_states(run)}["evaluation/qwen3.5-4b/math500/stair/0"]
 
