@@ -68,24 +68,28 @@ if [ "$device" = cuda ]; then
   elif [ "$found" = "$torch cpu" ]; then
     "$uv" pip uninstall --quiet --python .venv/bin/python torch # it counts as the locked version
   fi
-  echo "Installing the locked packages ($lock, about 3.5 GB with torch and its CUDA libraries)"
+  echo "Installing the locked packages ($lock, about 3.5 GB with torch and its CUDA libraries; minutes)"
   sed -E "/^($others)==/,/[^\\]$/d" "$lock" > .venv/packages.lock
 else
   if [ "${found% *}" != "$torch" ]; then
-    echo "Installing torch $torch"
+    installing() { echo "Installing torch $torch: $1; this can take minutes, without a progress bar"; }
     # With its dependencies: the lock has those alone that the project's other packages have too.
     with_dependencies() { "$uv" pip install --quiet --python .venv/bin/python "$@"; }
     if [ -n "${TORCH_INDEX:-}" ]; then
+      installing "the build of $TORCH_INDEX"
       with_dependencies "torch==$torch" --default-index "$TORCH_INDEX"
     elif grep -qE '(index-url|find-links|no-index)=' <<< "$(.venv/bin/python -m pip config list)"; then
-      .venv/bin/python -m pip install --quiet "torch==$torch" # from where pip is told to look
+      installing "the build of the index or folder that pip's settings name"
+      .venv/bin/python -m pip install --quiet "torch==$torch"
     elif [ "$(uname -s)" = Linux ] && ! nvidia-smi >/dev/null 2>&1; then
-      with_dependencies "torch==$torch" --default-index https://download.pytorch.org/whl/cpu # 200 MB in place of 3 GB
+      installing "200 MB, the CPU build of download.pytorch.org"
+      with_dependencies "torch==$torch" --default-index https://download.pytorch.org/whl/cpu
     else
+      installing "3 GB on Linux with its CUDA libraries, 100 MB on a Mac"
       with_dependencies "torch==$torch"
     fi
   fi
-  echo "Installing the locked packages ($lock, about 150 MB)"
+  echo "Installing the locked packages ($lock, about 150 MB; a minute or more)"
   cp "$lock" .venv/packages.lock
 fi
 install --require-hashes -r .venv/packages.lock ||

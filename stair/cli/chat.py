@@ -16,7 +16,7 @@ from stair.records.files import bytes_text
 if TYPE_CHECKING:
     from stair.conversation import Condition, Conversation
 
-HELP = "/native or /stair: who answers next; /compare TEXT: both answers; /bank: its size; Ctrl-C stops an answer, Ctrl-D ends"
+HELP = "/native, /stair: who answers; /compare TEXT; /bank; Ctrl-C: stop; Ctrl-D: end"
 
 
 def load(run: Path, model: str | None, controller: str, seed: int) -> Conversation:

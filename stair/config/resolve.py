@@ -237,6 +237,24 @@ def dump(config: Config) -> str:
     return head + yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=120)
 
 
+def unlike_its_overlay(config: Config, root: Path) -> list[str]:
+    """The settings of a run that its overlay does not have, as `evaluation.seed: again`; none without a valid overlay."""
+    overlay = config.run if _overlay(root, config.run).is_file() else f"{config.run}.yaml"
+    try:
+        asked = resolve(root, {"run": overlay}).model_dump(mode="json")
+    except ConfigError:
+        return []
+
+    def changed(own: Any, other: Any, key: str) -> Iterator[str]:
+        if isinstance(own, dict) and isinstance(other, dict):
+            for name in own | other:
+                yield from changed(own.get(name), other.get(name), f"{key}.{name}".lstrip("."))
+        elif own != other and key != "results":
+            yield f"{key}: {own}"
+
+    return list(changed(config.model_dump(mode="json"), asked, ""))
+
+
 def value_at(config: Config, key: str) -> str:
     """The value under a dotted key (`sglang.device`), as YAML. Raises ConfigError without it."""
     value: Any = config.model_dump(mode="json")
@@ -246,7 +264,9 @@ def value_at(config: Config, key: str) -> str:
         # A model's key can contain dots: the longest matching name counts.
         part = max((name for name in names if f"{rest}.".startswith(f"{name}.")), key=len, default=None)
         if part is None:
+            near = get_close_matches(rest.partition(".")[0], names, n=1, cutoff=0.7)
             has = f"it has: {', '.join(names)}" if isinstance(value, dict) else "it is a value"
+            has = f"did you mean '{near[0]}'?" if near else has
             raise ConfigError(f"there is no key '{rest}' in {above} ({has})")
         value, above, rest = value[part], part, rest[len(part) + 1 :]
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120).removesuffix("...\n")

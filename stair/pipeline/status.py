@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, project_root
+from stair.config.resolve import unlike_its_overlay
 from stair.pipeline.driver import has_ended, is_driven
 from stair.pipeline.jobs import stage_files, stages_of
 from stair.records.progress import ProgressFile, duration, read_progress
@@ -137,6 +138,8 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
             yield progress_table((f"  {job.name}", job.progress) for job in jobs)
     for name, line, log in failures(paths):
         yield f"failed: {name}: {line} (log: {log})"
+    if unlike := unlike_its_overlay(config, project_root()):
+        yield f"not as its overlay: {', '.join(unlike)}"
     made, count = (sum(column) for column in zip(*outputs.values(), strict=True))
     yield f"{made} of {count} outputs"
     if is_driven(paths) or any(job.state == "running" for job in states):

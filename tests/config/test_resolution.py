@@ -13,7 +13,17 @@ import yaml
 
 from stair.cli.main import main
 from stair.config.model import Config
-from stair.config.resolve import ConfigError, dump, load_run, merge, resolve, validate, value_at, without_null
+from stair.config.resolve import (
+    ConfigError,
+    dump,
+    load_run,
+    merge,
+    resolve,
+    unlike_its_overlay,
+    validate,
+    value_at,
+    without_null,
+)
 from stair.records.files import write_text_if_changed
 
 ROOT = Path(__file__).parents[2]
@@ -345,9 +355,16 @@ def test_one_key_of_the_configuration() -> None:
         ("sglang.devise", "no key 'devise' in sglang"),
         ("sglang.device.x", "no key 'x' in device"),
         ("x", "no key 'x' in the configuration"),
+        ("trainin.workers", r"did you mean 'training'\?"),
     ):
         with pytest.raises(ConfigError, match=message):
             value_at(config, key)
+
+
+def test_settings_of_the_command_line_are_named_and_nothing_else() -> None:
+    again = resolve(ROOT, {"run": "tiny", "evaluation": {"seed": "again"}, "results": "/elsewhere"})
+    assert unlike_its_overlay(again, ROOT) == ["evaluation.seed: again"]
+    assert unlike_its_overlay(again.model_copy(update={"run": "mine"}), ROOT) == []
 
 
 def test_an_unknown_run_names_those_that_there_are() -> None:

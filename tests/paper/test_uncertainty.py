@@ -129,6 +129,7 @@ def test_what_asks_native_again_stands_beside_every_effect_as_its_noise(frame: p
         row.cells[1].text: row.cells for row in table.layout.rows if not row.heading and row.cells[0].text == "Bench"
     }
     assert cells["STAIR"][-1].text == "6.25"
+    assert [cell.text for cell in cells["Native again"][2:]] == ["0.00", "all equal", "1.000", DASH, DASH]
     assert cells["STAIR times zero"][-1].text == cells["Native again"][-1].text == DASH
     assert not any(cell.bold for name in ("STAIR times zero", "Native again") for cell in cells[name])
 

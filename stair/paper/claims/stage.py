@@ -77,9 +77,11 @@ def _numbers(effect: Effect | Gap | None, unit: str) -> Line:
 
 
 def read_claim_lines(path: Path) -> list[Line]:
-    """The lines of claims.csv for whole claims, without those of their parts."""
+    """The lines of claims.csv for whole claims, each with the number of its parts that were run (`run`)."""
     with open(path, encoding="utf-8", newline="") as file:
-        return [line for line in csv.DictReader(file) if not line["part"]]
+        lines = list(csv.DictReader(file))
+    run = Counter(line["claim"] for line in lines if line["part"] and line["verdict"] != Verdict.NOT_RUN)
+    return [line | {"run": str(run[line["claim"]])} for line in lines if not line["part"]]
 
 
 def shown_effect(line: Mapping[str, str], column: str = "effect") -> str:
@@ -99,7 +101,7 @@ def _signed(value: float) -> str:
 
 
 def run(config: Config, paths: RunPaths) -> None:
-    """Tests the paper's claims on the run: claims.csv and its short table, claims.md (docs/comparison.md)."""
+    """Test the paper's claims on the run: claims.csv and its short table, claims.md (docs/comparison.md)."""
     judged = of_run(config, paths)
     if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
         write(judged, config, paths.claims())
@@ -136,13 +138,14 @@ def layout(path: Path, config: Config) -> Layout:
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH
         if line["times_to_decide"]:
             decides = f"×{float(line['times_to_decide']):.2g}"
-        parts = f"{line['parts_as_stated']}/{line['parts']}"
+        parts = f"{line['parts_as_stated']}/{line['run']}"
         lines.append(TableLine((line["claim"], line["title"], line["verdict"], shown_effect(line), parts, decides)))
     titles = ("#", "Claim", "Verdict", "Effect", "Parts", "Needs")
     columns = [Column(title, align=align) for title, align in zip(titles, "lllrrr", strict=True)]
     caption = (
-        "The paper's claims on this run. Effect: the mean over a claim's parts. Parts: how many have the stated sign. Needs: how "
-        "many problems would decide the claim, or (×) how many times as many problems or histories as this run has."
+        "The paper's claims on this run. Effect: the mean over a claim's parts. Parts: how many of those that were run have "
+        "the stated sign. Needs: how many problems would decide the claim, or (×) how many times as many problems or "
+        "histories as this run has."
     )
     rest = len(every) - len(tested)
     missing = f"{rest} of {len(every)} claims were not run: claims.csv has the reasons." if rest else ""

@@ -23,7 +23,7 @@ from stair.records.text_tables import csv_table, markdown_table
 
 
 def run(config: Config, paths: RunPaths) -> None:
-    """Compares the run's numbers with the paper's: comparison.csv and its summary, comparison.md (docs/comparison.md)."""
+    """Compare the run's numbers with the paper's: comparison.csv and its summary, comparison.md (docs/comparison.md)."""
     compared = of_run(config, paths)
     if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
         write(compared, config, paths.comparison())

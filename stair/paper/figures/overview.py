@@ -7,7 +7,6 @@ from math import isfinite
 from typing import Any
 
 from stair.core import TURNS
-from stair.paper.exhibits import GAINS_FROM
 from stair.paper.exhibits import MAIN as SHOWN
 from stair.paper.figures.diagram import BANK, CURRENT, FROZEN, Diagram, around, cell, count, table_row
 from stair.paper.figures.figure import Figure, canvas
@@ -22,6 +21,7 @@ from stair.paper.figures.style import (
 )
 from stair.paper.labels import Labels
 from stair.paper.layout import rounded
+from stair.paper.paper_labels import printed_at
 from stair.paper.source import Source
 from stair.paper.tables.table import benchmark_title, notes, score
 from stair.statistics import context_sizes
@@ -56,7 +56,7 @@ def build(source: Source) -> Figure:
     absent = [labels.model(model) for model in source.config.models if model not in models]
     below = (
         "Vertical lines: 95% intervals over problems.",
-        *([f"Not drawn: {', '.join(absent)} (in table {GAINS_FROM})."] if absent else []),
+        *([f"Not drawn: {', '.join(absent)} (in {printed_at('tab:continuous-summary')})."] if absent else []),
         *notes(labels, responses, bars, shown),
     )
     with canvas(charts + top, below, charts, h_pad=0.03, w_pad=0.03) as (drawing, foot):

@@ -42,7 +42,7 @@ def claims_of(config: Config, paths: RunPaths) -> dict[str, Any] | None:
             "style": styles[ClaimVerdict(line["verdict"])],
             "paper": (_shown(shown_effect(line, "paper")), shown_interval(line, "paper_low", "paper_high")),
             "effect": (_shown(shown_effect(line)), shown_interval(line)),
-            "parts": f"{line['parts_as_stated']} of {line['parts']}" if line["effect"] else "–",
+            "parts": f"{line['parts_as_stated']} of {line['run']}" if line["effect"] else "–",
             # The page gives the note once.
             "more": "; ".join(filter(None, (line["reason"].removesuffix(note).removesuffix("; "), _to_decide(line)))),
         }

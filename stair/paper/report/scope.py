@@ -43,9 +43,9 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         if copied
         else "",
         "digests": [
-            ("configuration", facts["configuration"]),
-            ("provenance.json", file_digest(paths.provenance)),
-            *(("code", entry["source"]) for entry in facts["code"] if entry["source"]),
+            ("configuration", [facts["configuration"]]),
+            ("provenance.json", [file_digest(paths.provenance)]),
+            ("code of jobs", [entry["source"][:12] for entry in facts["code"] if entry["source"]]),
         ],
     }
 

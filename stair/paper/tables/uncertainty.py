@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import compress
 
 from stair.paper.labels import Labels
-from stair.paper.layout import rounded, signed
+from stair.paper.layout import DASH, rounded, signed
 from stair.paper.source import Source
 from stair.paper.tables.run_notes import with_answer_forms
 from stair.paper.tables.table import Column, Line, Table, benchmark_title, of_rows
@@ -165,7 +165,7 @@ def _comparisons(source: Source, turns: Sequence[int]) -> Table | None:
         Column("Difference", (metric,), text=signed),
         Column("95% interval", ends, text=_signed_interval, align="c"),
         Column("𝑝", (f"{metric} p",), text=lambda p: rounded(p, 3)),
-        Column("Detectable", (f"{metric} detectable",)),
+        Column("Detectable", (f"{metric} detectable",), text=lambda number: rounded(number) if number else DASH),
         Column("Noise", (metric, f"{average} {_FLOOR}"), text=lambda _, floor: rounded(floor)),
     ]
     blocks = [(labels.printed_model(model), lines[model]) for model in responses.models if model in lines]
@@ -174,7 +174,8 @@ def _comparisons(source: Source, turns: Sequence[int]) -> Table | None:
 
 
 def _signed_interval(low: float, high: float) -> str:
-    return f"{signed(low)} to {signed(high)}"
+    # Problems whose differences are all equal have no error to estimate.
+    return f"{signed(low)} to {signed(high)}" if low < high else "all equal"
 
 
 def _values(row: IntervalRow | ComparisonRow, group: str, columns: Mapping[str, tuple[str, str]]) -> list[Value]:

@@ -123,7 +123,7 @@ def _frame(rows: Iterable[NamedTuple], row_type: type[NamedTuple]) -> pd.DataFra
 
 
 def run(config: Config, paths: RunPaths) -> None:
-    """Checks the invariants of a run's data: checks.csv. An unpacked archive's training data was checked before.
+    """Check the invariants of a run's data: checks.csv. An unpacked archive's training data was checked before.
 
     Raises:
         ValueError: a check failed; the message names the first. checks.failed.csv then lists all, and there is no checks.csv.
