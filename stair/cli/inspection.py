@@ -20,7 +20,7 @@ def doctor(
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
-    """Report what this machine can run: one line for each finding, and a remedy for each warning and error.
+    """Report what this machine lacks for a run, with remedies.
 
     Checks variables of the shell, GPUs and torch's CUDA, packages against the lock file, and whether Slurm accepts jobs. With
     --run, also what `stair config` and `stair reproduce` refuse, the attention, access to the hub for missing downloads, and
@@ -56,7 +56,7 @@ def status(
     run: RunOption = TINY,
     json_: Annotated[bool, typer.Option("--json", help="For programs: one JSON object.")] = False,
 ) -> None:
-    """Show the outputs of each stage, the jobs that run, those that were stopped, and failures with the end of their log.
+    """Show outputs by stage; running, stopped and failed jobs.
 
     Reads outputs, progress files and logs. Changes nothing. The jobs may run on other machines. `snakemake -n` lists the
     jobs that would run.

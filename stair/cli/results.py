@@ -16,7 +16,7 @@ commands = typer.Typer()
 
 @commands.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
-    short_help="Give verdicts on responses in a file, or compare two graded files: the command answer-grader.",
+    short_help="Grade responses in a file: the command answer-grader.",
 )
 def score(context: typer.Context) -> None:
     from answer_grader.__main__ import main
@@ -53,10 +53,11 @@ def chat(
     controller: Annotated[str, typer.Option(help="A controller that the run has trained for it.")] = "stair",
     seed: Annotated[int, typer.Option(help="The seeds of the answers follow from it.")] = 0,
 ) -> None:
-    """Talk to a model with a trained controller, with the sampling of the run's evaluation.
+    """Talk to a model with a trained controller.
 
-    Each line is a message. /native and /stair choose who answers next, /compare TEXT prints both answers, /bank the size of the
-    bank. Ctrl-C stops an answer, Ctrl-D ends. Writes nothing. In Python: docs/method.md.
+    The sampling is that of the run's evaluation. Each line is a message. /native and /stair choose who answers next, /compare
+    TEXT prints both answers, /bank the size of the bank. Ctrl-C stops an answer, Ctrl-D ends. Writes nothing. In Python:
+    docs/method.md.
     """
     from stair.cli.chat import converse, load
 
@@ -102,10 +103,11 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a copy of a run for publication: scored rows, controllers, statistics, tables, figures, manifests.
+    """Write a copy of a run for publication (docs/archive.md).
 
-    For benchmarks with publish_text: false, digests replace the responses; ids, letters and verdicts stay. `stair
-    from-archive` makes every table and figure again from the copy. Equal runs give equal bytes.
+    It has scored rows, controllers, statistics, tables, figures and manifests. For benchmarks with publish_text: false,
+    digests replace the responses; ids, letters and verdicts stay. `stair from-archive` makes every table and figure again
+    from the copy. Equal runs give equal bytes.
     """
     from stair.pipeline.archive import export as write
     from stair.pipeline.archive import pack

@@ -39,7 +39,7 @@ def config(
     key: Annotated[str | None, typer.Option(help="Print this key's value alone, e.g. sglang.device.")] = None,
     write: Annotated[bool, typer.Option("--write", help="Also write it to the run's folder.")] = False,
 ) -> None:
-    """Print a run's resolved configuration: config.yaml with the overlay and --set, every key."""
+    """Print a run's resolved configuration, every key. It is config.yaml with the overlay and --set."""
     from stair.cli.reproduce import parse_settings
     from stair.config.paths import RunPaths, project_root
     from stair.config.resolve import dump, resolve, value_at
@@ -69,10 +69,10 @@ def plan(
     gpus: Annotated[int | None, typer.Option(min=1, help="GPUs of the machine (default: this one's, or 1).")] = None,
     gpu_memory: Annotated[float, typer.Option(min=1, help="GB of each GPU: names the jobs that do not fit.")] = 80,
 ) -> None:
-    """Print what a run will cost before it starts, and what it can decide of the paper's claims (docs/planning.md).
+    """Print what a run will cost and can decide (docs/planning.md).
 
-    Reads config.yaml, the run's overlay and data sets that are there, and with --from the records of a finished run. Writes
-    nothing.
+    Starts no job. Reads config.yaml, the run's overlay and data sets that are there, and with --from the records of a
+    finished run. Writes nothing.
     """
     from functools import partial
 

@@ -20,7 +20,7 @@ def verify(
         bool, typer.Option("--json", help="For programs: one JSON object for each fault, one a line.")
     ] = False,
 ) -> None:
-    """Check that every output agrees with its checksum, its inputs and the present configuration.
+    """Check every output against its checksum, inputs and settings.
 
     Reads all outputs and their manifests, and changes nothing. Exits with 1 if an output is missing, damaged or stale.
     `stair status` lists the jobs that are still to run.
@@ -63,7 +63,10 @@ def why(
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Print every input and its inputs, as a tree.")] = False,
 ) -> None:
-    """Print what a file was made from: responses, models, data, code, versions, hardware; what makes it stale, and again."""
+    """Print what a file was made from, and what makes it stale.
+
+    Responses, models, data, code, versions and hardware, and the command that makes the file again.
+    """
     from shutil import get_terminal_size
 
     from stair.config.resolve import RESOLVED, run_around
@@ -88,10 +91,10 @@ def from_archive(
     ] = None,
     cores: Annotated[str | None, typer.Option(help="Cores to use (default: all).")] = None,
 ) -> None:
-    """Make every table and figure of an archived run again, without a model, a GPU or the network.
+    """Make an archived run's tables and figures again, on a CPU.
 
-    Unpacks the archive as the new folder results/RUN, and makes tables, figures, comparison, claims and report again. Compares
-    all but the report with the archive's, byte for byte. Exits with 1 if a file differs.
+    Needs no model and no network. Unpacks the archive as the new folder results/RUN, and makes tables, figures, comparison,
+    claims and report again. Compares all but the report with the archive's, byte for byte. Exits with 1 if a file differs.
     """
     from stair.cli.from_archive import from_archive as start
 
@@ -106,10 +109,10 @@ def fetch(
         typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
     ] = None,
 ) -> None:
-    """Download the run's models and data sets from the hub into the cache (hub.cache). No other job uses the network.
+    """Download the run's models and data sets from the hub.
 
-    Asks for access to all of them first. Keeps complete files. Records the commits in the lock file (hub.lock); later downloads
-    get the same ones.
+    They go into the cache (hub.cache); no other job uses the network. Asks for access to all of them first. Keeps complete
+    files. Records the commits in the lock file (hub.lock); later downloads get the same ones.
     """
     from stair.models.hub import fetch as start
 

@@ -101,7 +101,7 @@ def _signed(value: float) -> str:
 
 
 def run(config: Config, paths: RunPaths) -> None:
-    """Test the paper's claims on the run: claims.csv and its short table, claims.md (docs/comparison.md)."""
+    """Test the paper's claims on the run (docs/comparison.md). Writes claims.csv and the short claims.md."""
     judged = of_run(config, paths)
     if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
         write(judged, config, paths.claims())

@@ -23,7 +23,7 @@ from stair.records.text_tables import csv_table, markdown_table
 
 
 def run(config: Config, paths: RunPaths) -> None:
-    """Compare the run's numbers with the paper's: comparison.csv and its summary, comparison.md (docs/comparison.md)."""
+    """Compare a run's numbers with the paper's (docs/comparison.md). Writes comparison.csv and .md."""
     compared = of_run(config, paths)
     if writable := os.access(paths.folder, os.W_OK):  # a reader of somebody else's run gets the counts
         write(compared, config, paths.comparison())
