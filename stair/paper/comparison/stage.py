@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -99,15 +99,15 @@ def summary(compared: Sequence[Compared], structure: str = "", note: str | None 
         worst = sorted(different, key=lambda each: (each.p_value is not None, each.p_value or 0.0))[:_WORST]
         header = ["where", "paper", "ours", "difference", "p"]
         lines += markdown_table(header, [_worst_row(each) for each in worst])
-    missing = Counter(each.reason for each in compared if each.verdict is Verdict.NOT_RUN)
+    missing = defaultdict[str, Counter[str]](Counter)
+    for each in compared:
+        if each.verdict is Verdict.NOT_RUN:
+            missing[each.reason][printed_at(each.printed.place.artifact)] += 1
     if missing:
-        lines += ["", "Not run:", ""]
-        lines += [
-            f"- {count} {'value' if count == 1 else 'values'}: {reason}"
-            for reason, count in missing.most_common(_REASONS)
-        ]
-        if len(missing) > _REASONS:
-            rest = sum(missing.values()) - sum(count for _, count in missing.most_common(_REASONS))
+        reasons = sorted(missing.items(), key=lambda item: -item[1].total())
+        lines += ["", "Values that were not run:", ""]
+        lines += [f"- {places.total()} of {', '.join(places)}: {reason}" for reason, places in reasons[:_REASONS]]
+        if rest := sum(places.total() for _, places in reasons[_REASONS:]):
             lines.append(f"- {rest} more, for other reasons (column `reason` of `comparison.csv`)")
     lines += ["", "`comparison.csv` has every value. The method: docs/comparison.md."]
     if note:
