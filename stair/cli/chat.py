@@ -27,8 +27,11 @@ def load(run: Path, model: str | None, controller: str, seed: int) -> Conversati
         if name not in known:
             raise ValueError(f"{run} has no {kind} {name!r}; it has {', '.join(known)}")
     folder, settings = require_folder(paths.model_folder(config, model), f"models.{model}"), config.models[model]
+    from transformers.utils import logging
+
     from stair.conversation import Conversation
 
+    logging.set_verbosity_error()  # advice on kernels would be printed inside an answer
     return Conversation.load(
         folder,
         paths.controller(model, controller),
@@ -67,7 +70,9 @@ def _obey(chat: Conversation, line: str, condition: Condition) -> Condition:
         return "native" if word == "/native" else "stair"
     if word == "/bank":
         bank = chat.bank
-        print(f"{bank.turns} turns, {bank.entries} entries, {bytes_text(bank.bytes)}", flush=True)
+        print(
+            f"{bank.turns} turn{'s' * (bank.turns != 1)}, {bank.entries} entries, {bytes_text(bank.bytes)}", flush=True
+        )
     elif word == "/compare" and text:
         both = chat.compare(text, keep=condition)
         print(f"native: {both.native.response}\nstair: {both.stair.response}", flush=True)
