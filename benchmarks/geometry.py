@@ -3,10 +3,10 @@
     python -m benchmarks.geometry                  # 8,192 three-turn cells of three layers, 1.6 GB in a temporary folder
     python -m benchmarks.geometry --layers 4 --hidden 1024 --resamples 100
 
-Synthetic states (additive effects, interaction, noise) in the stage's own files and index, over the paper's design. The index
-has all 61,440 cells; files are written for the problem coverage, at all depths. The second layer is the reported one.
-Layers 0 to L - 2 have reads. All layers are extrapolated from a plain layer, the reported one, the first measured layer and
-a further measured one. Times are processor time of this process with one thread.
+Synthetic states (additive effects, interaction, noise) in the stage's own files, over the paper's design: files are written for
+the problem coverage. The second layer is the reported one, and layers 0 to L - 2 have reads. All layers are extrapolated from a
+plain layer, the reported one, the last one, the first measured layer and a further measured one. Times are processor time of
+this process with one thread. They grow with the hidden size; those of intervals are a constant and a part for each resample.
 """
 
 from __future__ import annotations
@@ -86,13 +86,15 @@ def measure(chosen: argparse.Namespace, folder: Path, figures: Figures) -> None:
 
     run = (crossings, architecture, replay)
     timed(attention_masses.of_replay(*run), lambda each: "attention, all layers")
-    timed(geometry.of_replay(*run), lambda each: f"geometry, {'reported' if each.layer == 1 else 'plain'}")
+    kinds = {1: "reported", chosen.layers - 1: "last"}
+    timed(geometry.of_replay(*run), lambda each: f"geometry, {kinds.get(each.layer, 'plain')}")
     timed(read_prediction.of_replay(*run), lambda each: f"read prediction, {'first' if each.layer == 0 else 'further'}")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     whole = (
         parts["attention, all layers"] * PAPER_LAYERS / chosen.layers
         + parts["geometry, reported"]
-        + parts["geometry, plain"] * (PAPER_LAYERS - 1) / (chosen.layers - 1)
+        + parts["geometry, last"]
+        + parts["geometry, plain"] * (PAPER_LAYERS - 2) / (chosen.layers - 2)
         + parts["read prediction, first"]
         + parts["read prediction, further"] * (PAPER_MEASURED - 1) / (len(replay.layers) - 1)
     ) / 60

@@ -7,11 +7,14 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from stair.stages.replay.analysis.block_intervals import BlockResamples
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, project
 from stair.stages.replay.analysis.read_prediction import (
     base_features,
+    by_block,
     moments,
     read_scores,
+    repeated,
     shuffled_reads,
 )
 from tests.replay import naive_analysis as naive
@@ -27,7 +30,11 @@ def test_scores_of_repeated_histories_equal_the_loops_over_copied_cells(constant
         # In the fit group alone. All sums of these numbers are exact.
         features[0][..., 1], features[1][..., 1] = 700, 697 + 2 * (np.arange(8) % 2)
     copies = [[0, 1, 0, 1, 4, 5], [2, 3, 4, 5, 4, 5, 4, 5]]
-    fit, test = (moments(x[:, own], y[:, own]) for x, y, own in zip(features, targets, copies, strict=True))
+    blocks = [BlockResamples(of, 1, ("seed",)) for of in ((3, 3, 5, 5, 8, 8), (1, 1, 2, 2, 3, 3, 9, 9))]
+    fit, test = (
+        repeated(by_block(x, y, of), np.array(times))
+        for x, y, of, times in zip(features, targets, blocks, ([2, 0, 1], [0, 1, 3, 0]), strict=True)
+    )
     sides = [
         (x[:, listed].reshape(-1, 7).tolist(), y[:, listed].reshape(-1, 3).tolist())
         for x, y, listed in zip(features, targets, copies, strict=True)

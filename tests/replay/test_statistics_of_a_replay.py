@@ -17,7 +17,7 @@ from stair.stages.replay.analysis import attention_masses, geometry, read_predic
 from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import VIEWS
-from stair.stages.replay.analysis.geometry import WHITENED, Geometry, Name
+from stair.stages.replay.analysis.geometry import WHITENED, Geometry, LayerGeometry, Name
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
 from stair.stages.replay.analysis.read_prediction import READS, RESAMPLED, SHUFFLED
 from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
@@ -138,12 +138,16 @@ def test_norms_energies_and_overlaps_equal_the_loops(
     assert number(found, "size", "current problems").value == 8
     assert number(found, "size", "source blocks").value == len(set(group.blocks))
     pairs = naive.pairs(group.lengths, group.blocks, group.histories, 4)
-    folds = folds_of(geometry)
+    folds, resamples = folds_of(geometry), list(crossings[place].resamples(KEYS))
     for layer in range(3):
         cells = cells_of(group, layer)
         norm = number(found, "displacement norm", layer=layer)
         assert norm.value == pytest.approx(naive.median_norm(cells), rel=1e-12)
         assert (norm.ends is not None) == (layer in (1, 2))
+        if norm.ends is not None:
+            drawn = [naive.median_norm([[row[h] for h in chosen] for row in cells]) for chosen in resamples]
+            low, _ = naive.percentage_interval(naive.median_norm(cells), drawn, len(set(group.blocks)))
+            assert norm.ends.low == pytest.approx(low, rel=1e-12)
         fraction = number(found, "energy", "interaction", layer=layer)
         assert fraction.value == pytest.approx(100 * naive.interaction_fraction(cells), rel=1e-11)
         mu, a, b, e = naive.parts(cells)
@@ -237,15 +241,15 @@ def test_increments_of_every_feature_equal_the_loops(found: list[Statistic], gro
 def test_the_numbers_of_a_resample_are_those_of_copied_histories(groups: list[Stored], crossings: Crossings) -> None:
     """Decomposition, pairs, whitening and neighborhoods of a resample, from cells that are copied one by one."""
     group, geometry = groups[0], Geometry(crossings[0], KEYS)
-    displacements, sizes = crossings[0].displacements(1), [2, 3]
+    sizes = [2, 3]
+    at_layer = LayerGeometry(geometry, crossings[0].displacements(1), sizes)
     cells, folds = cells_of(group, 1), folds_of(geometry)
     for chosen in list(crossings[0].resamples(KEYS))[:6]:
-        found = geometry.numbers(displacements, chosen, ("raw", "interaction", WHITENED), sizes)
+        found = at_layer.numbers(chosen, ("raw", "interaction", WHITENED))
         copied = [[row[h] for h in chosen] for row in cells]
         pairs = naive.pairs(*([of[h] for h in chosen] for of in (group.lengths, group.blocks, group.histories)), 4)
         assert all(group.blocks[chosen[one]] != group.blocks[chosen[other]] for one, other in pairs)
         e = naive.parts(copied)[3]
-        assert found[Name("displacement norm", "", "")] == pytest.approx(naive.median_norm(copied), rel=1e-12)
         fraction = found[Name("energy", "interaction", "%")]
         assert fraction == pytest.approx(100 * naive.interaction_fraction(copied), rel=1e-11)
         by_pair = [geometry.shuffles.of_pair(int(chosen[one]), int(chosen[other])) for one, other in pairs]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from stair.config.replay import Replay
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import BlockResamples, block_interval
+from stair.stages.replay.analysis.block_intervals import block_interval
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
@@ -42,10 +41,6 @@ def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay:
             for category, masses in zip(CATEGORIES, by_history.T, strict=True):
                 mass, ends = float(np.median(masses)), None
                 if category == PRINTED and layer in (replay.layers[0], settings.reported_layer):
-                    resampled = partial(_medians, masses, resamples)
+                    resampled = [float(np.median(masses[chosen])) for chosen in resamples]
                     ends = block_interval(mass, resampled, resamples.count, (0, 100))
                 yield Statistic(crossing.label, "attention mass", category, mass, "%", layer, ends=ends)
-
-
-def _medians(masses: npt.NDArray[np.float64], resamples: BlockResamples) -> npt.NDArray[np.float64]:
-    return np.array([np.median(masses[chosen]) for chosen in resamples])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class Ends(NamedTuple):
 
 @dataclass(frozen=True)
 class BlockResamples:
-    """Resamples of one group's source blocks: as many blocks as there are, drawn with replacement."""
+    """Resamples of one group's source blocks: as many blocks as there are, drawn with replacement; none of too few blocks."""
 
     blocks: tuple[int, ...]
     """[histories] labels of source blocks."""
@@ -42,18 +42,25 @@ class BlockResamples:
         """Source blocks."""
         return len(set(self.blocks))
 
+    @property
+    def places(self) -> Ints:
+        """[histories] the place of each one's block among the sorted labels."""
+        return np.unique(np.asarray(self.blocks), return_inverse=True)[1]
+
+    def times(self) -> Ints:
+        """[resamples, blocks] how often each block is drawn."""
+        resamples = self.resamples if self.count >= LEAST_BLOCKS else 0
+        generator = named_generator(*self.seed, "blocks", self.count)
+        return generator.multinomial(self.count, np.full(self.count, 1 / self.count), size=resamples)
+
     def __iter__(self) -> Iterator[Ints]:
         """Each resample's histories, by index: those of a block as often as it is drawn."""
-        places = np.unique(np.asarray(self.blocks), return_inverse=True)[1]
-        drawn = named_generator(*self.seed, "blocks", self.count).multinomial(
-            self.count, np.full(self.count, 1 / self.count), size=self.resamples
-        )
-        for times in drawn:
-            yield np.repeat(np.arange(len(self.blocks)), times[places])
+        for times in self.times():
+            yield np.repeat(np.arange(len(self.blocks)), times[self.places])
 
 
 def block_interval(
-    estimate: float, resampled: Callable[[], Floats], blocks: int, limits: tuple[float, float] = (-np.inf, np.inf)
+    estimate: float, resampled: Sequence[float], blocks: int, limits: tuple[float, float] = (-np.inf, np.inf)
 ) -> Ends:
     """The 95% interval of a number from its resamples.
 
@@ -63,7 +70,7 @@ def block_interval(
 
     Args:
         estimate: the number over all cells.
-        resampled: gives the number in each resample, NaN where one has none; not called where there are too few blocks.
+        resampled: the number in each resample, NaN where one has none.
         blocks: source blocks; of two resampled groups the smaller number.
         limits: the number's range.
     """
@@ -72,7 +79,7 @@ def block_interval(
     if blocks < LEAST_BLOCKS:
         counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
         return Ends(None, None, f"none: {counted}, and an interval needs {LEAST_BLOCKS}")
-    numbers, tail = resampled(), (1 - LEVEL) / 2
+    numbers, tail = np.asarray(resampled), (1 - LEVEL) / 2
     numbers = numbers[np.isfinite(numbers)]
     middle, low, high = np.quantile(numbers, [0.5, tail, 1 - tail])
     spread = spread_factor(blocks, LEVEL)

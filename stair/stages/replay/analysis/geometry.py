@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from stair.config.replay import Replay, ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import Ends, block_interval
+from stair.stages.replay.analysis.block_intervals import block_interval
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import (
     VIEWS,
@@ -24,6 +24,7 @@ from stair.stages.replay.analysis.decomposition import (
 from stair.stages.replay.analysis.neighborhoods import (
     AnchorShuffles,
     Fold,
+    Table,
     history_pairs,
     neighbor_table,
     overlaps,
@@ -38,8 +39,6 @@ Floats = npt.NDArray[np.float64]
 WHITENED = "whitened interaction"
 RESAMPLED = ("raw", "interaction", WHITENED)
 """Views whose overlaps have an interval. The additive view has none: histories only translate it, in every resample."""
-
-_NORM: Quantity = "displacement norm"
 
 
 class Name(NamedTuple):
@@ -57,7 +56,7 @@ class Name(NamedTuple):
             return self.of == "interaction"
         if self.quantity == "shuffled overlap":
             return self.of in RESAMPLED[1:]
-        return self.quantity == _NORM or (self.quantity == "overlap" and self.of in RESAMPLED)
+        return self.quantity == "overlap" and self.of in RESAMPLED
 
 
 @dataclass(frozen=True)
@@ -79,50 +78,60 @@ class Geometry:
             crossing.problems, crossing.histories, self.folds, seeds, exclude_fixed=settings.exclude_fixed_points
         )
 
-    def coordinates(self, parts: Decomposition, view: str) -> Sequence[Floats]:
-        """[problems, histories, width] of each fold: the whitened interaction depends on the fold, other views do not."""
-        if view != WHITENED:
-            return [parts.view(view)] * len(self.folds)
-        keys = self.settings.whitening
-        projection = gaussian_projection(keys.dimension, parts.interaction.shape[-1], self.settings.seed, "whitening")
-        projected = project(projection, parts.interaction)
-        return [whitened(projected, fold, rho=keys.rho) for fold in self.folds]
 
-    def numbers(
-        self, displacements: Floats, chosen: Ints, views: Sequence[str], sizes: Sequence[int]
-    ) -> dict[Name, float]:
-        """Every number of one layer, of some histories with repetition; NaN where there is none.
+@dataclass(frozen=True)
+class LayerGeometry:
+    """One group's energies and overlaps at one layer, also of drawn histories."""
+
+    geometry: Geometry
+    displacements: Floats
+    """[problems, histories, hidden]"""
+    sizes: Sequence[int]
+    """Of neighborhoods."""
+
+    @cached_property
+    def _projected(self) -> Floats:
+        """[problems, histories, dimension]: the projection is linear, so the parts of a projection are projected parts."""
+        settings = self.geometry.settings
+        hidden = self.displacements.shape[-1]
+        projection = gaussian_projection(settings.whitening.dimension, hidden, settings.seed, "whitening")
+        return project(projection, self.displacements)
+
+    @cached_property
+    def _raw_neighbors(self) -> Table:
+        """Of all histories. A resample changes no displacement."""
+        folds = self.geometry.folds
+        histories = range(self.displacements.shape[1])
+        return neighbor_table([self.displacements] * len(folds), folds, histories, max(self.sizes))
+
+    def numbers(self, chosen: Ints, views: Sequence[str]) -> dict[Name, float]:
+        """Every number of some histories with repetition; NaN where there is none.
 
         Args:
-            displacements: [problems, histories, hidden] of all histories.
             chosen: indices of the drawn histories.
             views: the views whose overlaps are computed.
-            sizes: of neighborhoods.
         """
-        parts = decompose(displacements[:, chosen])
+        parts = decompose(self.displacements[:, chosen])
         total = energy(parts.raw)
-        found = {
-            Name(_NORM, "", ""): float(np.median(displacement_norms(parts.raw))),
-            Name("total energy", "", ""): total,
-        }
+        found = {Name("total energy", "", ""): total}
         for part, own in parts.energies().items():
             found[Name("energy", part, "%")] = 100 * own / total if total else np.nan
         for view in views:
-            found |= self._overlaps(parts, chosen, view, sizes)
+            found |= self._overlaps(parts, chosen, view)
         return found
 
-    def _overlaps(self, parts: Decomposition, chosen: Ints, view: str, sizes: Sequence[int]) -> dict[Name, float]:
-        every = self.crossing
+    def _overlaps(self, parts: Decomposition, chosen: Ints, view: str) -> dict[Name, float]:
+        every, sizes = self.geometry.crossing, self.sizes
         lengths, blocks, names = (
             [of[place] for place in chosen] for of in (every.lengths, every.blocks, every.histories)
         )
         matched, shuffled = np.full((2, len(sizes)), np.nan)
         if len(set(blocks)) > 1:
-            pairs = history_pairs(lengths, blocks, names, pairs=self.settings.history_pairs)
-            table = neighbor_table(
-                self.coordinates(parts, view), self.folds, {h for pair in pairs for h in pair}, max(sizes)
-            )
-            orders = [self.shuffles.of_pair(int(chosen[first]), int(chosen[second])) for first, second in pairs]
+            pairs = history_pairs(lengths, blocks, names, pairs=self.geometry.settings.history_pairs)
+            table = self._neighbors(parts, chosen, view, {place for pair in pairs for place in pair})
+            orders = [
+                self.geometry.shuffles.of_pair(int(chosen[first]), int(chosen[second])) for first, second in pairs
+            ]
             shown = overlaps(table, pairs, orders, sizes)
             matched, shuffled = 100 * shown.matched, 100 * shown.shuffled.mean(axis=0)
         found = {}
@@ -130,6 +139,19 @@ class Geometry:
             found[Name("overlap", view, "%", size)] = float(matched[place])
             found[Name("shuffled overlap", view, "%", size)] = float(shuffled[place])
         return found
+
+    def _neighbors(self, parts: Decomposition, chosen: Ints, view: str, places: Iterable[int]) -> Table:
+        """The neighborhoods under some of the drawn histories, by their places in `chosen`."""
+        folds = self.geometry.folds
+        if view == "raw":
+            return {place: self._raw_neighbors[int(chosen[place])] for place in places}
+        if view == WHITENED:  # its coordinates depend on the fold
+            interaction = decompose(self._projected[:, chosen]).interaction
+            rho = self.geometry.settings.whitening.rho
+            coordinates = [whitened(interaction, fold, rho=rho) for fold in folds]
+        else:
+            coordinates = [parts.view(view)] * len(folds)
+        return neighbor_table(coordinates, folds, places, max(self.sizes))
 
 
 def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay: Replay) -> Iterator[Statistic]:
@@ -154,19 +176,19 @@ def of_replay(crossings: Sequence[Crossing], architecture: Architecture, replay:
 def _of_layer(geometry: Geometry, layer: int, *, reported: bool, last: bool) -> Iterator[Statistic]:
     """The numbers of one block: with intervals at the reported layer, and of the norm at the last."""
     crossing, settings = geometry.crossing, geometry.settings
-    displacements, every = crossing.displacements(layer), np.arange(len(crossing.histories))
+    displacements, resamples = crossing.displacements(layer), crossing.resamples(settings)
+    norms = displacement_norms(displacements)
+    norm, ends = float(np.median(norms)), None
+    if reported or last:
+        medians = [float(np.median(norms[:, chosen])) for chosen in resamples]
+        ends = block_interval(norm, medians, resamples.count, (0, np.inf))
+    yield Statistic(crossing.label, "displacement norm", "", norm, "", layer, ends=ends)
     views, sizes = (
         ((*VIEWS, WHITENED), settings.neighborhoods) if reported else (("interaction",), settings.neighborhoods[:1])
     )
-    resampled_views = RESAMPLED if reported else ()
-
-    @cache
-    def resampled() -> list[dict[Name, float]]:
-        return [
-            geometry.numbers(displacements, chosen, resampled_views, sizes) for chosen in crossing.resamples(settings)
-        ]
-
-    for name, value in geometry.numbers(displacements, every, views, sizes).items():
+    at_layer = LayerGeometry(geometry, displacements, sizes)
+    resampled = [at_layer.numbers(chosen, RESAMPLED) for chosen in resamples] if reported else []
+    for name, value in at_layer.numbers(np.arange(len(crossing.histories)), views).items():
         quantity, of, unit, k = name
         if np.isnan(value):
             gap = "all histories are of one source block, and a pair of histories needs two"
@@ -175,12 +197,7 @@ def _of_layer(geometry: Geometry, layer: int, *, reported: bool, last: bool) -> 
             joint = ", " if quantity == "energy" else ": "
             yield Statistic(crossing.label, quantity, of, None, unit, layer, k, gap=f"{crossing.label}{joint}{gap}")
             continue
-        ends: Ends | None = None
-        if (reported and name.has_interval) or (last and quantity == _NORM):
-            limits = (0, 100) if unit == "%" else (0, np.inf)
-            ends = block_interval(value, partial(_of_name, resampled, name), len(set(crossing.blocks)), limits)
+        ends = None
+        if reported and name.has_interval:
+            ends = block_interval(value, [each[name] for each in resampled], resamples.count, (0, 100))
         yield Statistic(crossing.label, quantity, of, value, unit, layer, k, ends)
-
-
-def _of_name(resampled: Callable[[], list[dict[Name, float]]], name: Name) -> Floats:
-    return np.array([numbers[name] for numbers in resampled()])

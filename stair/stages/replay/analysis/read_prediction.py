@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from stair.config.replay import Replay, ReplayAnalysis
 from stair.models.architecture import Architecture
-from stair.stages.replay.analysis.block_intervals import block_interval
+from stair.stages.replay.analysis.block_intervals import BlockResamples, block_interval
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import displacement
-from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
+from stair.stages.replay.analysis.random_by_name import Ints, gaussian_projection, named_permutation, project
 from stair.stages.replay.analysis.statistics_table import Statistic
 from stair.stages.replay.measurement.categories import CATEGORIES
 
@@ -103,6 +103,19 @@ def moments(features: Floats, targets: Floats) -> Moments:
     x, y = features.reshape(-1, features.shape[-1]), targets.reshape(-1, targets.shape[-1])
     x = np.concatenate([np.ones((len(x), 1)), x], axis=1)
     return Moments(float(len(x)), x.T @ x, x.T @ y, float(np.vdot(y, y)))
+
+
+def by_block(features: Floats, targets: Floats, resamples: BlockResamples) -> tuple[Floats, ...]:
+    """The moments of each block's histories, as those of a group: arrays whose first axis are the blocks."""
+    own = [resamples.places == place for place in range(resamples.count)]
+    each = [moments(features[:, histories], targets[:, histories]) for histories in own]
+    return tuple(np.stack(sums) for sums in zip(*each, strict=True))
+
+
+def repeated(blocks: tuple[Floats, ...], times: Ints) -> Moments:
+    """The moments of a resample, which has each block's cells several times or not at all."""
+    counts, features, products, squares = (np.tensordot(times, sums, 1) for sums in blocks)
+    return Moments(float(counts), features, products, float(squares))
 
 
 def read_scores(fit: Moments, test: Moments, base: int) -> tuple[float, float]:
@@ -208,14 +221,13 @@ def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
     features, targets = [group.features(of) for group in groups], [group.targets for group in groups]
     cells = list(zip(_about_their_middle(features), _about_their_middle(targets), strict=True))
     base, layer = groups[0].base.shape[-1], groups[0].layer
-
-    @cache
-    def resampled() -> list[dict[int, float]]:
-        """Each resample's increments by the fitted group; both groups are resampled. A cell keeps its read, shuffled or not."""
-        draws = zip(*(group.crossing.resamples(group.settings) for group in groups), strict=True)
-        sums = ([moments(x[:, own], y[:, own]) for (x, y), own in zip(cells, chosen, strict=True)] for chosen in draws)
-        return [{fit: _increment(each[fit], each[1 - fit], base) for fit in (0, 1)} for each in sums]
-
+    resamples = [group.crossing.resamples(group.settings) for group in groups]
+    drawn: list[dict[int, float]] = []
+    if of in RESAMPLED:  # both groups are resampled; a cell keeps its read, shuffled or not
+        blocks = [by_block(x, y, each) for (x, y), each in zip(cells, resamples, strict=True)]
+        for draw in zip(*(each.times() for each in resamples), strict=False):
+            sums = [repeated(*each) for each in zip(blocks, draw, strict=True)]
+            drawn.append({fit: _increment(sums[fit], sums[1 - fit], base) for fit in (0, 1)})
     whole = [moments(*each) for each in cells]
     for fit, test in ((0, 1), (1, 0)):
         label = f"fit {groups[fit].crossing.label}, test {groups[test].crossing.label}"
@@ -229,8 +241,8 @@ def _of_feature(groups: Sequence[LayerReads], of: str) -> Iterator[Statistic]:
             yield Statistic(label, "base R2", "", of_base, "", layer)
         increment, ends = of_all - of_base, None
         if of in RESAMPLED:
-            blocks = min(len(set(group.crossing.blocks)) for group in groups)
-            ends = block_interval(increment, partial(_of_direction, resampled, fit), blocks)
+            count = min(each.count for each in resamples)
+            ends = block_interval(increment, [each[fit] for each in drawn], count)
         yield Statistic(label, "incremental R2", of, increment, "", layer, ends=ends)
 
 
@@ -246,7 +258,3 @@ def _increment(fit: Moments, test: Moments, base: int) -> float:
     except ValueError:
         return np.nan
     return of_all - of_base
-
-
-def _of_direction(resampled: Callable[[], list[dict[int, float]]], fit: int) -> Floats:
-    return np.array([increments[fit] for increments in resampled()])
