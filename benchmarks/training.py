@@ -5,7 +5,8 @@
     python -m benchmarks.training --device cuda        # the paper's three models at their shapes, in BF16
 
 Time: teacher, student forward (the bank's reads within it), objective, backward. Memory: the peak above the weights, in a
-process of its own for each model. With nothing run again in the backward pass, with all layers, and with the MLPs in chunks too.
+process of its own for each model. With nothing run again in the backward pass, with all layers, and with their inputs in host
+memory.
 Operations are those that torch's FlopCounterMode counts, with what runs again; it does not see the kernels of the bank's read.
 An adapter is also measured with its two products in FP32, as PEFT computes them, beside the product's BF16.
 """
@@ -219,7 +220,7 @@ def measure(chosen: argparse.Namespace, shape: str, kind: str) -> dict[str, dict
     RowReadout._readout = timed_read  # type: ignore[method-assign]
     ways = {
         "all layers again": Recompute.LAYERS,
-        "MLPs in chunks too": Recompute.MLP_IN_CHUNKS,
+        "from inputs in host memory": Recompute.FROM_HOST,
         "nothing again": Recompute.NOTHING,
     }
     if student.adapts:

@@ -57,13 +57,12 @@ def trained(
     number: int = 0,
     place: str = "",
     sessions: int = 1,
-    **options: bool,
 ) -> tuple[UpdateRecord, list[torch.Tensor], SmallDevice]:
     """An update: its record, the trained parameters, the device."""
     model = random_model("qwen3")
     device = SmallDevice(model, number, place)
     with student_of(model, kind, torch.float32) as student:
-        course = training(student, renderer, kind, recompute=recompute, **options)
+        course = training(student, renderer, kind, recompute=recompute)
         record = course.update(1, [session(renderer, seed) for seed in range(sessions)])
         parameters = [each.detach().clone() for named in student.parts().values() for each in named.values()]
     return record, parameters, device
@@ -85,8 +84,8 @@ def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
 
 
 def test_turns_of_that_length_then_begin_with_all_layers(renderer: Renderer) -> None:
-    """T3 of the first session fails; with their whole text, T4 of all sessions are longer."""
-    _, _, device = trained(renderer, "bank_free", Recompute.NOTHING, 2, "forward", sessions=3, reuse_history=False)
+    """T3 of the first session fails; an adapter processes the whole text, so T4 of all sessions are longer."""
+    _, _, device = trained(renderer, "lora", Recompute.NOTHING, 2, "forward", sessions=3)
     _, failed, *later = device.kept
     assert later and max(later) < failed
     assert len(device.kept) <= 9 - 3

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from stair.method import Bank, Segment, capture_length
@@ -21,9 +22,6 @@ from stair.sessions.renderer import Exchange, Renderer, control_span
 from stair.stages.training.objective import ObjectiveParts, response_objective
 from stair.stages.training.student import Student, last_hidden
 
-MLP_CHUNK_TOKENS = 4096
-"""Tokens of a piece of an MLP that runs by itself, with `Recompute.MLP_IN_CHUNKS`."""
-
 
 class Recompute(IntEnum):
     """What runs again in the backward pass, by the memory that it needs: a turn that runs out of it takes the next one."""
@@ -31,8 +29,8 @@ class Recompute(IntEnum):
     NOTHING = 0
     LAYERS = 1
     """Every decoder layer; only its input is kept. Layers before the first trained one keep nothing at all."""
-    MLP_IN_CHUNKS = 2
-    """Also the MLPs within them, a piece of the tokens at a time."""
+    FROM_HOST = 2
+    """Every decoder layer; its input waits in host memory."""
 
 
 @contextmanager
@@ -44,32 +42,26 @@ def recomputing(model: Any, what: Recompute) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for layer in model.get_decoder().layers if what else ():
-            stack.enter_context(_replaced_forward(layer, _run_again))
-            if what == Recompute.MLP_IN_CHUNKS:
-                stack.enter_context(_replaced_forward(layer.mlp, _run_in_chunks))
+            stack.enter_context(_running_again(layer, save_on_cpu if what == Recompute.FROM_HOST else nullcontext))
         yield
 
 
 @contextmanager
-def _replaced_forward(module: Any, run: Callable[..., Any]) -> Iterator[None]:
-    forward = module.forward
+def _running_again(layer: Any, keeping: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Keeps of the forward passes of `layer` the input alone, in the context `keeping`."""
+    forward = layer.forward
 
     def replaced(*args: Any, **kwargs: Any) -> Any:
-        return run(forward, *args, **kwargs) if torch.is_grad_enabled() else forward(*args, **kwargs)
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        with keeping():
+            return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
 
-    module.forward = replaced
+    layer.forward = replaced
     try:
         yield
     finally:
-        del module.forward  # the class's own is behind it
-
-
-def _run_again(forward: Any, *args: Any, **kwargs: Any) -> Any:
-    return checkpoint(forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs)
-
-
-def _run_in_chunks(forward: Any, hidden: Tensor) -> Tensor:
-    return torch.cat([_run_again(forward, piece) for piece in hidden.split(MLP_CHUNK_TOKENS, dim=1)], dim=1)
+        del layer.forward  # the class's own is behind it
 
 
 _MOST = max(Recompute)
@@ -103,8 +95,6 @@ class TeacherForcing:
     Args:
         renderer: renders the ordinary history, as at evaluation.
         cross_entropy, kl: coefficients of the objective.
-        reuse_history: whether later turns reuse the native keys and values of earlier text, if the architecture has only full
-            attention and, for the student, no adapter changes them.
         recompute: what runs again in the backward pass of every turn. A turn that runs out of memory is tried again with more
             of it, and later turns of its length begin so.
         timer: entered around each part of the work, with its name.
@@ -114,7 +104,6 @@ class TeacherForcing:
     renderer: Renderer
     cross_entropy: float = 1.0
     kl: float = 1.0
-    reuse_history: bool = True
     recompute: Recompute = Recompute.NOTHING
     timer: Timer = lambda part: nullcontext()
     too_long: dict[Recompute, float] = field(default_factory=dict)
@@ -186,8 +175,7 @@ class _Session:
         self.facts = describe(self.model.config.to_dict())
         controller = self.student.controller
         self.bank = Bank(controller.layers) if controller is not None and self.student.reads else None
-        reuse = forcing.reuse_history and Prefix.can_be_cut(self.facts)
-        self.native = Prefix.empty(self.model) if reuse else None
+        self.native = Prefix.empty(self.model) if Prefix.can_be_cut(self.facts) else None
         self.beyond_context = 0
 
     def first(self, turn: RecordedTurn) -> None:
@@ -258,8 +246,10 @@ class _Session:
             # After the handler, because its exception holds the attempt's tensors.
             forcing.too_long[recompute] = tokens - known
             recompute = forcing.recompute_at(tokens - known)
-            again = "all layers" if recompute == Recompute.LAYERS else "all layers, and the MLPs in chunks,"
-            print(f"warning: out of memory in a turn of {tokens - known:,} tokens; such turns now run {again} again")
+            place = "" if recompute == Recompute.LAYERS else ", with their inputs in host memory"
+            print(
+                f"warning: out of memory in a turn of {tokens - known:,} tokens; such turns now run all layers again{place}"
+            )
         if self.bank is not None and segment is not None:
             self.bank.append(segment)
 
