@@ -23,7 +23,7 @@ from stair.config.paths import RunPaths
 from stair.paper.claims.detectable import Scores, detectable, expected_scores, has_rows
 from stair.paper.claims.parts import Evidence, parts_of
 from stair.paper.claims.statements import PAPER_EFFECTS, Claim, read_claims
-from stair.paper.claims.verdicts import Verdict, judge
+from stair.paper.claims.verdicts import ClaimVerdict, judge
 from stair.pipeline.plan import Planner
 from stair.records.text_tables import csv_table
 from stair.statistics.effects import Effect
@@ -64,9 +64,9 @@ def without_effects(scores: Scores) -> Scores:
     return {key: Expected(*map(float, np.mean(groups[key.model, key.benchmark], axis=0))) for key in scores}
 
 
-def rates(config: Config, problems: Mapping[str, int], runs: int, *, effects: bool) -> dict[int, Counter[Verdict]]:
+def rates(config: Config, problems: Mapping[str, int], runs: int, *, effects: bool) -> dict[int, Counter[ClaimVerdict]]:
     """By claim: how often each verdict occurs in simulated runs."""
-    found = defaultdict[int, Counter[Verdict]](Counter)
+    found = defaultdict[int, Counter[ClaimVerdict]](Counter)
     studies = [scores if effects else without_effects(scores) for scores in expected_scores(config)]
     for number in range(runs):
         generator = named_generator("simulated run", effects, number)
@@ -97,7 +97,7 @@ def main() -> None:
         cells = [
             f"{counts[claim.number][verdict] / arguments.runs:.0%}"
             for counts in (with_effects, without)
-            for verdict in (Verdict.HOLDS, Verdict.FAILS)
+            for verdict in (ClaimVerdict.HOLDS, ClaimVerdict.FAILS)
         ]
         print(f"| {claim.number} {claim.title} | {' | '.join(cells)} |")
 

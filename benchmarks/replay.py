@@ -135,7 +135,7 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     from stair.models.attention import configured
     from stair.models.prefix import Prefix
     from stair.models.prefix import run as forward
-    from stair.stages.replay.measurement.categories import Turn
+    from stair.stages.replay.measurement.categories import CurrentTurn
     from stair.stages.replay.measurement.probe import Probe, Turns
     from stair.stages.runtime.shapes import random_model
 
@@ -150,7 +150,7 @@ def measure(chosen: argparse.Namespace, shape: str) -> dict[str, Any]:
     history = drawn(chosen.prefix)
     kinds = [(position // 50) % 3 for position in range(chosen.prefix)]
     # Headers and the generation prefix take a few tokens of a turn.
-    problems = [Turn(drawn(chosen.tokens), (3, chosen.tokens - 5)) for _ in range(chosen.problems)]
+    problems = [CurrentTurn(drawn(chosen.tokens), (3, chosen.tokens - 5)) for _ in range(chosen.problems)]
     turns = Turns.pad(problems, rows=chosen.problems, columns=chosen.tokens, device=chosen.device)
     probe, nothing = Probe(model, chosen.measured), Prefix.empty(model)
     # First, because what libraries allocate once is no part of a pass's time.

@@ -64,7 +64,7 @@ class BankSize(NamedTuple):
     bytes: int
 
 
-class Turn(NamedTuple):
+class ChatTurn(NamedTuple):
     """A message and its answer."""
 
     user: str
@@ -87,7 +87,7 @@ class Conversation:
         settings: Generation,
         read: ReadSpecification,
         seed: int,
-        turns: Sequence[Turn],
+        turns: Sequence[ChatTurn],
     ) -> None:
         self.turns = list(turns)
         self._engine, self._settings, self._read, self._seed = engine, settings, read, seed
@@ -209,7 +209,7 @@ class Conversation:
 
     def _answered(
         self, text: str, condition: Condition, seed: int | None, stream: Callable[[str], object] | None = None
-    ) -> Turn:
+    ) -> ChatTurn:
         if condition not in get_args(Condition):
             raise ValueError(f"a condition is native or stair, not {condition!r}")
         seed = seed_of("conversation", self._seed, len(self.turns) + 1) if seed is None else seed
@@ -246,7 +246,7 @@ class Conversation:
         show(ids, whole=True)
         read = completion.receipt.bank_tokens if completion.receipt is not None else 0
         visible, reason = renderer.visible_answer(ids), completion.finish_reason
-        return Turn(text, seed, Answer(visible, renderer.text(ids), ids, reason, condition, read), completion.bank)
+        return ChatTurn(text, seed, Answer(visible, renderer.text(ids), ids, reason, condition, read), completion.bank)
 
 
 def _trained(folder: Path, architecture: Architecture) -> tuple[Control | None, tuple[Path, str] | None]:
@@ -274,14 +274,14 @@ def _identity(settings: Generation) -> list[str | None]:
     return [settings.control.digest if settings.control else None, settings.adapter]
 
 
-def _saved_turns(folder: Path, kept: Mapping[str, Any], settings: Generation) -> list[Turn]:
+def _saved_turns(folder: Path, kept: Mapping[str, Any], settings: Generation) -> list[ChatTurn]:
     if kept["trained"] != _identity(settings):
         raise ValueError(f"the conversation in {folder} was saved with another controller")
     turns, layers = [], settings.control.layers if settings.control else ()
     for turn in kept["turns"]:
         answer = Answer(**turn["answer"] | {"response_ids": tuple(turn["answer"]["response_ids"])})
         segment = None if turn["segment"] is None else Bank.load(layers, folder, [turn["segment"]]).segments[0]
-        turns.append(Turn(turn["user"], turn["seed"], answer, segment))
+        turns.append(ChatTurn(turn["user"], turn["seed"], answer, segment))
     return turns
 
 

@@ -14,6 +14,10 @@ PLACEHOLDER = "{problem}"
 """Stands for the problem's text in the configuration's prompts."""
 
 
+LETTERS = "ABCD"
+"""The letters of a multiple choice's options."""
+
+
 def user_message(prompt: str, problem: str) -> str:
     """The user message that asks a problem: the prompt with the problem's text in it."""
     return prompt.replace(PLACEHOLDER, problem)

@@ -47,7 +47,7 @@ from stair.records.text_tables import markdown_table
 from stair.sessions.backbone import sampling_settings
 from stair.sessions.renderer import Exchange, Renderer
 from stair.tiny.generated_sets import benchmark_problems
-from stair.tiny.problems import Problem, draw, lettered, seeded
+from stair.tiny.problems import GeneratedProblem, draw, lettered, seeded
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "backbones"
@@ -152,7 +152,7 @@ def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *na
     return messages
 
 
-def response(problem: Problem, rng: Random, mixture: Mixture) -> str:
+def response(problem: GeneratedProblem, rng: Random, mixture: Mixture) -> str:
     """A thinking model's response, from after ``<think>`` and its line end to before the end marker."""
     steps = problem.steps
     if rng.random() < mixture.rambling:
@@ -483,18 +483,18 @@ class _Session:
     kind: Kind
     prompt: str
     number: int
-    problems: list[Problem]
+    problems: list[GeneratedProblem]
     history: list[Exchange] = field(default_factory=list)
 
     def user(self, turn: int) -> str:
         return user_message(self.prompt, self.problems[turn].text)
 
 
-def _sessions(benchmark: str, size: int) -> list[list[Problem]]:
+def _sessions(benchmark: str, size: int) -> list[list[GeneratedProblem]]:
     """The problems of a benchmark's sessions. Every turn has its own order, and a small benchmark repeats in further orders."""
     problems = [_with_options(problem) for problem in benchmark_problems(benchmark, size)]
     texts = [problem.text for problem in problems]
-    sessions: list[list[Problem]] = []
+    sessions: list[list[GeneratedProblem]] = []
     for repetition in range(-(-_SESSIONS // size)):
         columns = [hash_order(problems, "acceptance", benchmark, turn, repetition, key=texts) for turn in range(TURNS)]
         sessions += [list(row) for row in zip(*columns, strict=True)]
@@ -513,7 +513,7 @@ def _request(key: str, session: _Session, turn: int, settings: Any, renderer: Re
     )
 
 
-def _with_options(problem: Problem) -> Problem:
+def _with_options(problem: GeneratedProblem) -> GeneratedProblem:
     """A multiple-choice problem with its options in an order of its own."""
     return lettered(problem, hash_order(range(4), "acceptance", problem.text)) if problem.incorrect else problem
 

@@ -21,7 +21,7 @@ from stair.cli.environment import met
 from stair.config.model import Config
 from stair.config.paths import RunPaths, anchored
 from stair.engines.choice import engine_identity
-from stair.models.hub import Source, hub_sources, missing_bytes, online, read_lock
+from stair.models.hub import HubSource, hub_sources, missing_bytes, online, read_lock
 from stair.pipeline.input_checks import input_faults, start_faults
 from stair.pipeline.plan import Planner
 from stair.records.files import bytes_text, existing_folder
@@ -224,7 +224,7 @@ def _storage(config: Config, paths: RunPaths, run: str) -> Iterator[Finding]:
     """
     # A run that only measures random weights needs no source. Two entries can name the same files.
     needed = [] if config.only_measures else list(hub_sources(config, paths))
-    by_mark: dict[Path, Source] = {}
+    by_mark: dict[Path, HubSource] = {}
     for source in needed:
         if source.commit() is None:
             by_mark.setdefault(source.mark, source)
@@ -238,7 +238,7 @@ def _storage(config: Config, paths: RunPaths, run: str) -> Iterator[Finding]:
     yield from _disks(config, paths, size)
 
 
-def _hub(config: Config, missing: list[Source], run: str) -> tuple[list[Finding], int]:
+def _hub(config: Config, missing: list[HubSource], run: str) -> tuple[list[Finding], int]:
     """Findings on the hub, and the bytes to download."""
     names = ", ".join(source.name for source in missing)
     fetch = f"stair reproduce --run {run}{' --go' if config.expensive else ''} --target fetch"

@@ -15,7 +15,7 @@ from stair.config.field_types import Key, Strict, Text, Texts, labels_differ
 from stair.config.names import Select
 from stair.config.replay import Replay
 from stair.config.runtime import Runtime
-from stair.config.training import Controller, Rollouts, Sessions, Training
+from stair.config.training import ControllerSettings, Rollouts, Sessions, TrainingSettings
 from stair.core import EVALUATION, PLACEHOLDER, SECTIONS, ReadSpecification, condition_key, study_of
 
 
@@ -50,8 +50,8 @@ class RunSections(Strict):
     benchmarks: Annotated[dict[Key, Benchmark], AfterValidator(labels_differ)] = Field(min_length=1)
     rollouts: Rollouts
     sessions: Sessions = Field(default_factory=Sessions)
-    controllers: dict[Key, Controller]
-    training: Training
+    controllers: dict[Key, ControllerSettings]
+    training: TrainingSettings
     conditions: Annotated[dict[Key, Condition], AfterValidator(labels_differ)]
     evaluation: Evaluation
     # Optional, so that runs that were resolved before it existed are still read.

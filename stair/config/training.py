@@ -57,7 +57,7 @@ class Adapter(Strict):
     optimizer: Optimizer
 
 
-class Controller(Strict):
+class ControllerSettings(Strict):
     """Something that is trained on a frozen backbone."""
 
     kind: Literal["stair", "bank_free", "lora", "lora_stair"]
@@ -102,7 +102,7 @@ class Controller(Strict):
         return CONTROLLER_FILES[self.kind]
 
 
-class Training(Strict):
+class TrainingSettings(Strict):
     """What all controllers share."""
 
     sessions_per_update: Positive = 8

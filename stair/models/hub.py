@@ -25,7 +25,7 @@ _MODEL_FILES = ("*.json", "*.safetensors", "*.jinja", "*.txt", "*.model")
 
 
 @dataclass(frozen=True)
-class Source:
+class HubSource:
     """A model or a data set that comes from the hub."""
 
     name: str
@@ -62,7 +62,7 @@ class Source:
         }
 
 
-def hub_sources(config: Config, paths: RunPaths) -> Iterator[Source]:
+def hub_sources(config: Config, paths: RunPaths) -> Iterator[HubSource]:
     """The data sets and models of a run that come from the hub, small ones first."""
     sets: list[tuple[str, str, Dataset]] = [(f"benchmarks.{key}", key, item) for key, item in config.benchmarks.items()]
     for name, key, item in [*sets, ("training_pool", "training_pool", config.training_pool)]:
@@ -70,11 +70,11 @@ def hub_sources(config: Config, paths: RunPaths) -> Iterator[Source]:
             assert item.file is not None, "the configuration's check asks for it"
             folder = paths.dataset_file(config, key).parents[len(Path(item.file).parts) - 1]
             mark = paths.fetched_mark(config, key)
-            yield Source(name, item.repository, "dataset", item.revision, item.file, folder, mark)
+            yield HubSource(name, item.repository, "dataset", item.revision, item.file, folder, mark)
     for key, model in config.models.items():
         if model.repository is not None:
             folder, mark = paths.model_folder(config, key), paths.model_mark(config, key)
-            yield Source(f"models.{key}", model.repository, "model", model.revision, None, folder, mark)
+            yield HubSource(f"models.{key}", model.repository, "model", model.revision, None, folder, mark)
 
 
 # ---------------------------------------------------------------- without the network
@@ -129,7 +129,7 @@ def online() -> bool:
 
 
 @contextmanager
-def _named(source: Source, remedy: str = "") -> Iterator[None]:
+def _named(source: HubSource, remedy: str = "") -> Iterator[None]:
     """Gives the library's errors the source's name and a remedy, and makes them one line."""
     from huggingface_hub import constants
 
@@ -140,7 +140,7 @@ def _named(source: Source, remedy: str = "") -> Iterator[None]:
         raise ValueError(f"{source.name}: {source.repository} from {constants.ENDPOINT}: {text}{remedy}") from error
 
 
-def _available(source: Source, lock: Mapping[str, str]) -> str:
+def _available(source: HubSource, lock: Mapping[str, str]) -> str:
     """The commit to fetch: that of the lock file, else the hub's. Raises the library's error if it cannot be fetched."""
     from huggingface_hub import HfApi
 
@@ -149,7 +149,7 @@ def _available(source: Source, lock: Mapping[str, str]) -> str:
     return str(HfApi().repo_info(source.repository, repo_type=source.kind, revision=revision).sha)
 
 
-def missing_bytes(source: Source, lock: Mapping[str, str]) -> int:
+def missing_bytes(source: HubSource, lock: Mapping[str, str]) -> int:
     """How many bytes a fetch would download. Raises ValueError if it could not."""
     from huggingface_hub import snapshot_download
 
@@ -201,7 +201,7 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
         print(f"{source.name}: {source.repository} at {commit[:12]} is here ({source.folder})", flush=True)
 
 
-def _chosen(config: Config, paths: RunPaths, names: set[str]) -> list[Source]:
+def _chosen(config: Config, paths: RunPaths, names: set[str]) -> list[HubSource]:
     sources = list(hub_sources(config, paths))
     known = [source.name for source in sources]
     for name in sorted(names.difference(known)):

@@ -10,7 +10,7 @@ import pandas as pd
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.training import Controller
+from stair.config.training import ControllerSettings
 from stair.models.parameters import controller_parameters, lora_parameters
 from stair.models.published import CONFIGS
 from stair.paper.exhibits import Exhibit, analyzed_models
@@ -100,7 +100,7 @@ class Source:
         return counts
 
 
-def _parameters(controller: Controller, model: str) -> int | Gap:
+def _parameters(controller: ControllerSettings, model: str) -> int | Gap:
     """Parameters of a controller of one of the paper's models."""
     shape = CONFIGS[model]
     normals = controller_parameters(shape, controller.controlled_layers)

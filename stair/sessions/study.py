@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.training import Controller
+from stair.config.training import ControllerSettings
 from stair.core import EngineIdentity, Place, Problem, study_of, user_message
 from stair.engines.base import Engine
 from stair.records.keys import adapter_digest, digest_of, file_digest
@@ -184,7 +184,7 @@ class Study:
         return self.controller.controlled_layers if self.controller else ()
 
     @property
-    def controller(self) -> Controller | None:
+    def controller(self) -> ControllerSettings | None:
         key = self.settings.controller
         return None if key is None else self.config.controllers[key]
 

@@ -18,7 +18,7 @@ CONDITIONS = ("native", "stair")
 """The conditions of the tables, which share their T1 responses."""
 
 
-class Cell(NamedTuple):
+class GroupCell(NamedTuple):
     """The responses of one group: which they are, and which of them are correct; both [problems, samples]."""
 
     members: Bools
@@ -94,7 +94,7 @@ def group_cell(
     condition: str,
     group: str,
     conditions: Sequence[str] = CONDITIONS,
-) -> Cell | Gap:
+) -> GroupCell | Gap:
     """One cell of the tables, or the first gap of its grids. Raises ValueError as `history_tables`.
 
     The reference (Vanilla) is grouped by the sessions of the first of `conditions`: its response to the same problem and
@@ -121,10 +121,10 @@ def group_cell(
         require_equal_seeds(matched, current)
         answered = matched
     members = opened_correctly == GROUPS[group]
-    return Cell(members, answered.correct & members)
+    return GroupCell(members, answered.correct & members)
 
 
-def _count(cell: Cell | Gap) -> Count | Gap:
+def _count(cell: GroupCell | Gap) -> Count | Gap:
     return cell if isinstance(cell, Gap) else Count(cell.correct_count, cell.n)
 
 

@@ -21,7 +21,7 @@ class Draft(NamedTuple):
     incorrect: tuple[str, ...] = ()
 
 
-class Family(NamedTuple):
+class ProblemFamily(NamedTuple):
     """A subject (as MATH-500 has one for each problem) and the draw."""
 
     subject: str
@@ -94,16 +94,16 @@ def _percent(rng: Random) -> Draft:
     return Draft(f"What percent of {whole} is {part}?", f"{part} * {100 // whole} = {percent}", f"{percent}\\%")
 
 
-FAMILIES: dict[str, Family] = {
-    "sum": Family("Prealgebra", _sum),
-    "difference": Family("Prealgebra", _difference),
-    "product": Family("Prealgebra", _product),
-    "product_sum": Family("Algebra", _product_sum),
-    "triple_product": Family("Number Theory", _triple_product),
-    "fraction": Family("Algebra", _fraction),
-    "pair": Family("Precalculus", _pair),
-    "more": Family("Intermediate Algebra", _more),
-    "percent": Family("Prealgebra", _percent),
+FAMILIES: dict[str, ProblemFamily] = {
+    "sum": ProblemFamily("Prealgebra", _sum),
+    "difference": ProblemFamily("Prealgebra", _difference),
+    "product": ProblemFamily("Prealgebra", _product),
+    "product_sum": ProblemFamily("Algebra", _product_sum),
+    "triple_product": ProblemFamily("Number Theory", _triple_product),
+    "fraction": ProblemFamily("Algebra", _fraction),
+    "pair": ProblemFamily("Precalculus", _pair),
+    "more": ProblemFamily("Intermediate Algebra", _more),
+    "percent": ProblemFamily("Prealgebra", _percent),
 }
 
 _ELEMENTS = ("hydrogen", "helium", "lithium", "beryllium", "boron", "carbon", "nitrogen", "oxygen", "fluorine")
@@ -133,10 +133,10 @@ def _law(question: str, sign: str) -> Callable[[Random], Draft]:
 
 
 # The options are single digits: a model learns to distinguish names and longer numbers only in a longer training.
-CHOICE_FAMILIES: dict[str, Family] = {
-    "protons": Family("Chemistry", _protons),
-    "ion": Family("Chemistry", _law("What is the charge of {a} protons and {b} electrons?", "-")),
-    "mass_number": Family("Chemistry", _law("What is the mass number of {a} protons and {b} neutrons?", "+")),
-    "heating": Family("Physics", _law("By how many kelvin does {b} K rise to {a} K?", "-")),
-    "series": Family("Physics", _law("How many ohms are {a} ohm and {b} ohm in series?", "+")),
+CHOICE_FAMILIES: dict[str, ProblemFamily] = {
+    "protons": ProblemFamily("Chemistry", _protons),
+    "ion": ProblemFamily("Chemistry", _law("What is the charge of {a} protons and {b} electrons?", "-")),
+    "mass_number": ProblemFamily("Chemistry", _law("What is the mass number of {a} protons and {b} neutrons?", "+")),
+    "heating": ProblemFamily("Physics", _law("By how many kelvin does {b} K rise to {a} K?", "-")),
+    "series": ProblemFamily("Physics", _law("How many ohms are {a} ohm and {b} ohm in series?", "+")),
 }

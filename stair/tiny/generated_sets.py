@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from stair.records.text_tables import csv_table
-from stair.tiny.problems import Problem, distinct, seeded
+from stair.tiny.problems import GeneratedProblem, distinct, seeded
 
 DAPO_PREFIX = (
     "Solve the following math problem step by step. The last line of your response should be of the form Answer: $Answer "
@@ -29,15 +29,15 @@ _VARIANTS = 8
 """One problem of this many is in the pool in a second spelling, as its own source record."""
 
 
-def benchmark_problems(key: str, count: int) -> list[Problem]:
+def benchmark_problems(key: str, count: int) -> list[GeneratedProblem]:
     """A benchmark's problems, in the order of its file."""
     return distinct(key, "benchmark", count)
 
 
-def training_problems(count: int, benchmarks: dict[str, int]) -> list[Problem]:
+def training_problems(count: int, benchmarks: dict[str, int]) -> list[GeneratedProblem]:
     """The training pool's problems: new ones, and some of the benchmarks'."""
     of_benchmark = {key: benchmark_problems(key, size) for key, size in benchmarks.items() if key != "gpqa_diamond"}
-    overlap: dict[str, Problem] = {}
+    overlap: dict[str, GeneratedProblem] = {}
     for key, problems in of_benchmark.items():
         rows = AMC23_IN_TRAINING if key == "amc23" and len(problems) > max(AMC23_IN_TRAINING) else range(_OVERLAP)
         overlap |= {problems[row].text: problems[row] for row in rows}
@@ -78,7 +78,7 @@ def _spellings(text: str, number: int) -> list[str]:
     return [text, text[0].lower() + text[1:].replace(" ", "  ", 1).replace(" + ", " +\\, ").replace("?", " ?")]
 
 
-def _dapo_row(text: str, problem: Problem, index: str) -> dict[str, Any]:
+def _dapo_row(text: str, problem: GeneratedProblem, index: str) -> dict[str, Any]:
     return {
         "data_source": "math_dapo",
         "prompt": [{"content": f"{DAPO_PREFIX}{text}{DAPO_SUFFIX}", "role": "user"}],
@@ -124,7 +124,7 @@ def _write_jsonl(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
-def _write_gpqa(path: Path, problems: list[Problem]) -> None:
+def _write_gpqa(path: Path, problems: list[GeneratedProblem]) -> None:
     names = ["Record ID", "Question", "Correct Answer", *(f"Incorrect Answer {n}" for n in (1, 2, 3))]
     rows = [
         (f"rec{number:04d}", problem.text, problem.answer, *problem.incorrect)

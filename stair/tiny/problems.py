@@ -12,9 +12,8 @@ import random
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from stair.core import LETTERS
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
-
-LETTERS = "ABCD"
 
 # Families and their relative weights, by what the problems are for.
 _EVERYTHING = dict(sum=3, difference=3, product=3, product_sum=2, fraction=2, pair=2, more=2, percent=2)
@@ -32,7 +31,7 @@ _SHARED = ("math500", "math500", "aime2025", "amc23")
 
 
 @dataclass(frozen=True)
-class Problem:
+class GeneratedProblem:
     """A problem with its worked steps and exact answer; `incorrect` holds the wrong options of a multiple choice."""
 
     family: str
@@ -54,7 +53,7 @@ def seeded(*names: object) -> random.Random:
     return random.Random(int.from_bytes(digest[:8], "big"))
 
 
-def draw(profile: str, *names: object) -> Problem:
+def draw(profile: str, *names: object) -> GeneratedProblem:
     """The problem of a profile that belongs to `names`."""
     rng = seeded(profile, *names)
     weights = PROFILES[profile]
@@ -63,16 +62,16 @@ def draw(profile: str, *names: object) -> Problem:
         chosen = (FAMILIES | CHOICE_FAMILIES)[family]
         draft = chosen.draw(rng)
         if profile not in _SHARED or profile == _SHARED[hashlib.sha256(draft.text.encode()).digest()[0] % len(_SHARED)]:
-            return Problem(family, chosen.subject, *draft)
+            return GeneratedProblem(family, chosen.subject, *draft)
 
 
-def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[Problem]:
+def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -> list[GeneratedProblem]:
     """The first `count` problems of a profile under a seed, no two with one text and none of the texts in `avoid`.
 
     Raises:
         ValueError: the profile has too few problems.
     """
-    problems: dict[str, Problem] = {}
+    problems: dict[str, GeneratedProblem] = {}
     for attempt in range(200 * count + 1000):
         if len(problems) == count:
             return list(problems.values())
@@ -82,7 +81,7 @@ def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -
     raise ValueError(f"there are fewer than {count} distinct problems for '{profile}'; ask for fewer")
 
 
-def lettered(problem: Problem, order: Sequence[int]) -> Problem:
+def lettered(problem: GeneratedProblem, order: Sequence[int]) -> GeneratedProblem:
     """A multiple-choice question with its options written out, the answer being a letter.
 
     `order` is a permutation of 0..3 over (right option, wrong options...): its first entry becomes option A.

@@ -24,7 +24,7 @@ from stair.models.attention import NAME
 from stair.models.flash_kernels import PACKAGES
 from stair.models.prefix import Prefix
 from stair.models.published import CONFIGS
-from stair.stages.replay.measurement.categories import Turn
+from stair.stages.replay.measurement.categories import CurrentTurn
 from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.training.objective import response_objective
 from stair.stages.training.teacher_forcing import Recompute, recomputing
@@ -210,7 +210,7 @@ def measured_cells(config: dict[str, Any], dtype: torch.dtype, device: str, atte
     prefix = Prefix.empty(model)
     for end in (70, 230, 300):
         prefix = prefix.extended(history[:end])
-    problems = [Turn(drawn(count), (3, count - 5)) for count in (40, 60, 51)]
+    problems = [CurrentTurn(drawn(count), (3, count - 5)) for count in (40, 60, 51)]
     turns = Turns.pad(problems, rows=4, columns=60, device=device)
     measured = Probe(model, LAYERS).measure(prefix, [position // 50 % 3 for position in range(300)], turns)
     return {part.name: getattr(measured, part.name) for part in fields(measured)}

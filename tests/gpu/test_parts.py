@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.gpu.parts import PARTS
 from benchmarks.training import Settings
-from stair.config.training import Controller
+from stair.config.training import ControllerSettings
 from tests.gpu.absent import ROOT
 
 
@@ -53,7 +53,7 @@ def test_the_settings_of_the_measurement_are_those_of_the_configuration(kind: st
         parts |= {"layers": (3, 11, 19), "optimizer": {"learning_rate": 0.003}}
     if "lora" in kind:
         parts["adapter"] = {"warmup_updates": 0, "optimizer": {"learning_rate": 0.0002}}
-    expected, found = Controller.model_validate(parts), Settings(kind, parts.get("layers", ()))
+    expected, found = ControllerSettings.model_validate(parts), Settings(kind, parts.get("layers", ()))
     for name in ("kind", "seed", "smoothing", "controls", "reads", "controlled_layers"):
         assert getattr(found, name) == getattr(expected, name), name
     assert (found.adapter is None) == (expected.adapter is None)

@@ -14,7 +14,7 @@ from stair.models.prefix import Prefix
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.measurement.categories import Labelled, label
 from stair.stages.replay.measurement.naive import measure_whole
-from stair.stages.replay.measurement.probe import Measured, Probe, Turns
+from stair.stages.replay.measurement.probe import MeasuredStates, Probe, Turns
 from tests.conftest import random_model
 
 MEASURED = (1,)
@@ -37,10 +37,10 @@ def prompts(renderer: Renderer, depth: int) -> list[Labelled]:
     return [label(renderer, HISTORY[:depth], problem) for problem in PROBLEMS]
 
 
-def distances(measured: Measured, expected: Measured, row: int, other: int = 0) -> dict[str, float]:
+def distances(measured: MeasuredStates, expected: MeasuredStates, row: int, other: int = 0) -> dict[str, float]:
     """Relative distances; masses by their largest difference."""
     result = {}
-    for name in (one.name for one in fields(Measured)):
+    for name in (one.name for one in fields(MeasuredStates)):
         pair: tuple[Tensor, Tensor] = getattr(measured, name)[row].double(), getattr(expected, name)[other].double()
         assert pair[0].shape == pair[1].shape, name
         difference = pair[0] - pair[1]

@@ -29,12 +29,12 @@ from stair.records.progress import Progress, progress_file
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, REPLAY_HISTORIES, RESPONSES
 from stair.records.tables import read_table, write_table
 from stair.sessions.renderer import Exchange, Renderer
-from stair.stages.replay.design.crossed import Work
+from stair.stages.replay.design.crossed import HistoryWork
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measure import replayed
 from stair.stages.replay.measurement.categories import label
 from stair.stages.replay.measurement.naive import measure_whole
-from stair.stages.replay.measurement.probe import Measured
+from stair.stages.replay.measurement.probe import MeasuredStates
 from stair.stages.replay.stage import _complete_paths
 from stair.stages.replay.states import ReplayStates
 from stair.stages.replay.study import ReplayStudy
@@ -204,7 +204,7 @@ def test_random_cells_equal_a_stock_eager_model_over_the_whole_prompt(finished: 
         expected = measure_whole(eager, prompt, (MEASURED,))
         tensors = load_file(study.files.path(work.name))
         compared = set()
-        for name in (field.name for field in fields(Measured)):
+        for name in (field.name for field in fields(MeasuredStates)):
             stored = tensors.get(f"{depth}/{name}")
             if stored is None:
                 continue
@@ -220,7 +220,7 @@ def test_random_cells_equal_a_stock_eager_model_over_the_whole_prompt(finished: 
             assert {"reads", "next_mlp"} <= compared
 
 
-def saved_turns(study: ReplayStudy, work: Work, depth: int) -> list[Exchange]:
+def saved_turns(study: ReplayStudy, work: HistoryWork, depth: int) -> list[Exchange]:
     """The turns of a cell's history, from the rows of the evaluation."""
     renderer: Renderer = study.backbone.renderer
     saved = {

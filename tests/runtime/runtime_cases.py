@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from stair.core import ReadSpecification
 from stair.engines.base import SamplingSettings
 from stair.method import Reflector
-from stair.stages.runtime.measure import History, Measurer, Method
+from stair.stages.runtime.measure import Measurer, Method, TimedHistory
 from stair.stages.runtime.shapes import random_history
 from tests.conftest import LAYERS, TOKENS
 
@@ -29,7 +29,7 @@ METHOD = Method(
 )
 
 
-def history(entries: int = 24) -> History:
+def history(entries: int = 24) -> TimedHistory:
     """A history of random tokens."""
     return random_history("s-0", entries, prompt=20, question=7, vocabulary=TOKENS, seed="tests")
 

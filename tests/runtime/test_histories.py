@@ -17,7 +17,7 @@ from stair.records.keys import ids_digest
 from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.tables import write_table
 from stair.sessions.renderer import Exchange, Renderer
-from stair.stages.runtime.measure import History
+from stair.stages.runtime.measure import TimedHistory
 from stair.stages.runtime.saved_histories import first_long_ones, saved_histories
 from stair.stages.runtime.shapes import random_history
 
@@ -53,7 +53,7 @@ def test_as_many_as_there_are() -> None:
 
 
 def test_random_histories_are_a_function_of_the_names() -> None:
-    def of(name: str, seed: str = "runtime") -> History:
+    def of(name: str, seed: str = "runtime") -> TimedHistory:
         return random_history(name, 1250, prompt=16, question=4, vocabulary=50, seed=seed)
 
     one = of("random-1")

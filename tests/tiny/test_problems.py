@@ -10,14 +10,15 @@ import pytest
 from answer_grader.extraction import last_boxed
 from sympy import Rational, sympify
 
+from stair.core import LETTERS
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
 from stair.tiny.generated_sets import benchmark_problems
-from stair.tiny.problems import LETTERS, PROFILES, Problem, distinct, draw, lettered, seeded
+from stair.tiny.problems import PROFILES, GeneratedProblem, distinct, draw, lettered, seeded
 
 SIZES = {"math500": 64, "aime2025": 30, "amc23": 40, "gpqa_diamond": 48}
 
 
-def expected(problem: Problem) -> str:
+def expected(problem: GeneratedProblem) -> str:
     """The answer, worked out from the text alone."""
     text = re.sub(r"\\frac\{(\d+)\}\{(\d+)\}", r"(\1/\2)", problem.text)
     if found := re.fullmatch(r"Is (.+) more than (\d+)\?", text):
@@ -35,7 +36,7 @@ def expected(problem: Problem) -> str:
 def test_the_answer_follows_from_the_text_and_stands_in_the_box(family: str) -> None:
     for number in range(60):
         draft = FAMILIES[family].draw(seeded("test", family, number))
-        problem = Problem(family, "", draft.text, draft.steps, draft.answer)
+        problem = GeneratedProblem(family, "", draft.text, draft.steps, draft.answer)
         assert problem.answer == expected(problem)
         assert last_boxed(problem.solution) == problem.answer
         assert problem.solution.endswith(f"\\boxed{{{problem.answer}}}")
@@ -58,7 +59,7 @@ def test_choice_questions_have_four_options_and_one_letter(family: str) -> None:
         assert len(options) == 4
         assert all(option in set("123456789") for option in options)
         order = seeded("order", number).sample(range(4), 4)
-        shown = lettered(Problem(family, "", draft.text, draft.steps, draft.answer, draft.incorrect), order)
+        shown = lettered(GeneratedProblem(family, "", draft.text, draft.steps, draft.answer, draft.incorrect), order)
         lines = shown.text.splitlines()[1:]
         assert [line[:3] for line in lines] == [f"{letter}. " for letter in LETTERS]
         assert lines[LETTERS.index(shown.answer)] == f"{shown.answer}. {draft.answer}"

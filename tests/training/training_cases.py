@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from stair.config.training import Controller
+from stair.config.training import ControllerSettings
 from stair.core import SMOOTHING, ReadSpecification
 from stair.method import Attachment, Bank, BankFree, Read, Segment
 from stair.sessions.renderer import Exchange, Renderer
@@ -25,14 +25,14 @@ Session = list[RecordedTurn]
 KINDS = ("stair", "bank_free", "lora", "lora_stair")
 
 
-def settings(kind: str, **changes: Any) -> Controller:
+def settings(kind: str, **changes: Any) -> ControllerSettings:
     """A controller's settings for the small models."""
     parts: dict[str, Any] = {"kind": kind, "seed": "test"}
     if kind != "lora":
         parts |= {"layers": LAYERS, "optimizer": {"learning_rate": 0.02}}
     if kind.startswith("lora"):
         parts["adapter"] = {"warmup_updates": 1, "optimizer": {"learning_rate": 0.01}}
-    return Controller.model_validate(parts | changes)
+    return ControllerSettings.model_validate(parts | changes)
 
 
 def session(renderer: Renderer, seed: int = 0, lengths: tuple[int, ...] = (9, 6, 11, 7)) -> Session:

@@ -20,7 +20,7 @@ from stair.models.architecture import Architecture
 
 
 @dataclass
-class Row:
+class BatchRow:
     request: Request
     receipt: Receipt | None
     ids: list[int] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Batch:
         parameter = next(model.parameters())
         self._device = parameter.device
         self.width = width
-        self.rows: list[Row | None] = [None] * width
+        self.rows: list[BatchRow | None] = [None] * width
         self._cache = SlotCache(model.config, width, block, self._device)
         self._sampler = BatchSampler(width, facts.vocabulary, tokens, self._device)
         self._capture = None
@@ -84,7 +84,7 @@ class Batch:
             self._capture.start(number)
         self._logits[number] = prefilled.logits
         self._active[number] = True
-        self.rows[number] = Row(request, prefilled.receipt)
+        self.rows[number] = BatchRow(request, prefilled.receipt)
 
     def _release(self, number: int) -> None:
         self.rows[number] = None
@@ -150,7 +150,7 @@ class Batch:
             ).logits[:, -1]
         return logits
 
-    def _complete(self, row: Row, number: int, reason: FinishReason) -> Completion:
+    def _complete(self, row: BatchRow, number: int, reason: FinishReason) -> Completion:
         request, ids = row.request, tuple(row.ids)
         segment = None
         if request.capture is not None:
@@ -168,7 +168,7 @@ def unsound_reason(dtype: str) -> str:
     )
 
 
-def _ended(row: Row, context: int) -> FinishReason | None:
+def _ended(row: BatchRow, context: int) -> FinishReason | None:
     """Whether the response has ended with the token just drawn, and why."""
     if row.ids[-1] in row.request.stop_ids:
         return "stop"

@@ -12,9 +12,9 @@ from stair.config.run_sections import ClaimBounds
 from stair.core import EVALUATION, SHARED_T1, condition_key
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
-from stair.paper.claims.statements import Bound, Claim, Compare, Metric, Pooled, Shared, Transitions, Values
+from stair.paper.claims.statements import Bound, ChangedAnswers, Claim, Compare, Metric, Pooled, Shared, Values
 from stair.paper.comparison.ours import Ours, elsewhere
-from stair.paper.comparison.printed import Place
+from stair.paper.comparison.printed import PrintedPlace
 from stair.paper.labels import Labels
 from stair.statistics.effects import (
     Effect,
@@ -80,7 +80,7 @@ class Evidence:
     """Responses of the evaluation."""
     shared: Responses
     """Responses of the study with a shared T1 history."""
-    numbers: Mapping[Place, Ours]
+    numbers: Mapping[PrintedPlace, Ours]
     """Numbers that tables and figures report."""
 
     @property
@@ -98,7 +98,7 @@ def parts_of(claim: Claim, evidence: Evidence) -> list[Part]:
                 parts += _compared(test, evidence)
             case Pooled():
                 parts += _pooled(test, evidence)
-            case Transitions():
+            case ChangedAnswers():
                 parts += _transitions(test, evidence)
             case Shared():
                 parts += _shared(test, evidence)
@@ -216,7 +216,7 @@ def _pooled(test: Pooled, evidence: Evidence) -> Iterator[Part]:
             yield Part(name, "pp", (ratio,), partial(conditional_effect, ratio, group, test.greater, test.less))
 
 
-def _transitions(test: Transitions, evidence: Evidence) -> Iterator[Part]:
+def _transitions(test: ChangedAnswers, evidence: Evidence) -> Iterator[Part]:
     labels = evidence.labels
     sides = [(1, Side(test.model, test.benchmark, (c,), (1,))) for c in (REFERENCE, _FOLLOWER)]
     absent = _absent(evidence, sides)
@@ -299,6 +299,6 @@ def _estimate(evidence: Evidence, model: str, group: str, side: str | float) -> 
         if (place.model, place.group, place.metric) == (label, group, side) and ours.value is not None:
             low, high = -inf if ours.low is None else ours.low, inf if ours.high is None else ours.high
             return Interval(ours.value, low, high), place.unit
-    lacking = Place("", label, "", "", "", group, side, "")
+    lacking = PrintedPlace("", label, "", "", "", group, side, "")
     where = f" of {group}" if group else ""
     return Gap(f"no table or figure of the run gives {side!r}{where}{elsewhere(lacking, evidence.numbers)}")

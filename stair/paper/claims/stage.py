@@ -15,7 +15,7 @@ from stair.core import SHARED_T1
 from stair.paper import terminal
 from stair.paper.claims.parts import Evidence, parts_of
 from stair.paper.claims.statements import paper_effects, read_claims
-from stair.paper.claims.verdicts import STANDARD_ERRORS, Judged, Verdict, judge
+from stair.paper.claims.verdicts import STANDARD_ERRORS, ClaimVerdict, Judged, judge
 from stair.paper.comparison.ours import read_ours
 from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import Exhibit, reported_values
@@ -130,9 +130,9 @@ def of_files(config: Config, values: Iterable[Path], rows: Sequence[Path], share
 def layout(path: Path, config: Config) -> Layout:
     """The short table of a claims.csv: verdicts, effects, and the problems that would decide."""
     every = read_claim_lines(path)
-    tested = [line for line in every if line["verdict"] != Verdict.NOT_RUN]
+    tested = [line for line in every if line["verdict"] != ClaimVerdict.NOT_RUN]
     # What fails first.
-    tested.sort(key=lambda line: line["verdict"] != Verdict.FAILS)
+    tested.sort(key=lambda line: line["verdict"] != ClaimVerdict.FAILS)
     lines = []
     for line in tested:
         decides = f"{float(line['problems_to_decide']):,.0f}" if line["problems_to_decide"] else DASH

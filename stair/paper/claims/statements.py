@@ -44,7 +44,7 @@ class Pooled(Strict):
     groups: Texts
 
 
-class Transitions(Strict):
+class ChangedAnswers(Strict):
     """Both directions of changed answers against Vanilla, at every later turn."""
 
     kind: Literal["transitions"]
@@ -88,7 +88,7 @@ class Values(Strict):
             yield tuple(side.format(**filled) if isinstance(side, str) else side for side in (self.greater, self.less))
 
 
-Test = Compare | Pooled | Transitions | Shared | Values
+Test = Compare | Pooled | ChangedAnswers | Shared | Values
 
 
 class Claim(Strict):

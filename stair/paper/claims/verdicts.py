@@ -23,7 +23,7 @@ _MOST = 10.0
 """A part's effect in standard errors counts at most this much, so that one precise part does not outweigh the others."""
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What a run says of a claim."""
 
     HOLDS = "holds"
@@ -39,13 +39,13 @@ class Judged:
 
     claim: Claim
     parts: tuple[Part, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ClaimVerdict, ...]
     """Each part's own verdict."""
     joint: Effect | None
     """The mean effect of the parts that were run; None without any."""
     unit: str
     """The unit of `joint`."""
-    verdict: Verdict
+    verdict: ClaimVerdict
     reason: str
 
     @property
@@ -63,13 +63,13 @@ def judge(claim: Claim, parts: Sequence[Part]) -> Judged:
     run = [part for part in parts if isinstance(part.effect, Effect)]
     missing = [part.effect.reason for part in parts if isinstance(part.effect, Gap)]
     joint, unit = joint_effect(run) if run else (None, "")
-    against = [part.name for part in run if _verdict(part.effect, len(run)) is Verdict.FAILS]
+    against = [part.name for part in run if _verdict(part.effect, len(run)) is ClaimVerdict.FAILS]
     if missing:
-        verdict = Verdict.FAILS if against else Verdict.PARTLY_RUN if run else Verdict.NOT_RUN
+        verdict = ClaimVerdict.FAILS if against else ClaimVerdict.PARTLY_RUN if run else ClaimVerdict.NOT_RUN
         reason = f"{len(missing)} of {len(parts)} parts: {missing[0]}" if run else missing[0]
     else:
         assert joint is not None
-        verdict = Verdict.FAILS if against else _verdict(joint, 1)
+        verdict = ClaimVerdict.FAILS if against else _verdict(joint, 1)
         reason = next((f"{part.name}: {part.gap}" for part in run if part.gap), "")
     if against:
         reason = "; ".join(filter(None, (reason, f"the other direction: {against[0]}")))
@@ -118,17 +118,17 @@ def _standard_errors(interval: Interval) -> float:
     return max(-_MOST, min(_MOST, interval.estimate / half * _ERRORS))
 
 
-def _verdict(effect: Effect | Gap, tests: int) -> Verdict:
+def _verdict(effect: Effect | Gap, tests: int) -> ClaimVerdict:
     """One effect's verdict; `tests` divides the level of the other direction."""
     if isinstance(effect, Gap):
-        return Verdict.NOT_RUN
+        return ClaimVerdict.NOT_RUN
     interval = effect.interval
     if effect.p_value is None:
         holds, fails = interval.low > 0.0, _upper_end(interval, tests) < 0.0
     else:
         holds = interval.estimate > 0.0 and effect.p_value < 1.0 - LEVEL
         fails = interval.estimate < 0.0 and effect.p_value * tests < 1.0 - LEVEL
-    return Verdict.HOLDS if holds else Verdict.FAILS if fails else Verdict.UNDECIDED
+    return ClaimVerdict.HOLDS if holds else ClaimVerdict.FAILS if fails else ClaimVerdict.UNDECIDED
 
 
 def _upper_end(interval: Interval, tests: int) -> float:

@@ -9,7 +9,7 @@ from math import sqrt
 
 from stair.paper import paper_labels
 from stair.paper.comparison.ours import Ours, elsewhere
-from stair.paper.comparison.printed import EXACT, SAMPLED, Kind, Place, Printed
+from stair.paper.comparison.printed import EXACT, SAMPLED, Kind, Printed, PrintedPlace
 from stair.paper.comparison.run_facts import RunFacts
 from stair.statistics.paired import FALSE_DISCOVERIES, false_discoveries
 from stair.statistics.printed_comparison import Key, replication
@@ -48,7 +48,7 @@ class Compared:
         return None if self.ours is None or self.verdict is Verdict.STRUCTURE else self.ours - self.printed.value
 
 
-def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], facts: RunFacts) -> list[Compared]:
+def compare(printed: Sequence[Printed], ours: Mapping[PrintedPlace, Ours], facts: RunFacts) -> list[Compared]:
     """Every printed value beside ours, in the order of `printed`."""
     numbers = [place for place, number in ours.items() if number.value is not None]
     compared = [_compared(each, ours.get(each.place), facts, numbers) for each in printed]
@@ -60,7 +60,7 @@ def compare(printed: Sequence[Printed], ours: Mapping[Place, Ours], facts: RunFa
     ]
 
 
-def _compared(printed: Printed, ours: Ours | None, facts: RunFacts, numbers: Sequence[Place]) -> Compared:
+def _compared(printed: Printed, ours: Ours | None, facts: RunFacts, numbers: Sequence[PrintedPlace]) -> Compared:
     """One value; of a sampled number the p-value, on which all sampled numbers decide together."""
     place, kind = printed.place, printed.kind
     foreign = facts.stands_in(place)
@@ -107,7 +107,7 @@ def _decided(compared: Compared, differs: bool) -> Compared:
     return replace(compared, reason=f"by the replication interval{more}")
 
 
-def spread_key(place: Place) -> Key:
+def spread_key(place: PrintedPlace) -> Key:
     """The key of a place's spread: keys in place of labels."""
     condition = paper_labels.CONDITION_KEYS.get(place.condition, place.condition)
     return (
@@ -120,6 +120,6 @@ def spread_key(place: Place) -> Key:
     )
 
 
-def _number(place: Place) -> tuple[bool, Key]:
+def _number(place: PrintedPlace) -> tuple[bool, Key]:
     """What identifies a sampled number, wherever it is printed."""
     return place.artifact in paper_labels.SHARED, spread_key(place)

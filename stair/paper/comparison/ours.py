@@ -10,7 +10,7 @@ from pathlib import Path
 from stair.config.model import Config
 from stair.core import SHARED_T1
 from stair.paper import paper_labels
-from stair.paper.comparison.printed import Place
+from stair.paper.comparison.printed import PrintedPlace
 from stair.paper.labels import Labels
 from stair.paper.tidy import AGAIN, read_tidy
 
@@ -27,7 +27,7 @@ class Ours:
     """The CSV's name."""
 
 
-def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
+def read_ours(files: Iterable[Path], config: Config) -> dict[PrintedPlace, Ours]:
     """The numbers of table and figure CSVs.
 
     A model or benchmark that stands for one of the paper's has the paper's key and a label of its own; here it has the
@@ -37,7 +37,7 @@ def read_ours(files: Iterable[Path], config: Config) -> dict[Place, Ours]:
         ValueError: two files give one place different numbers, or a file cannot be read.
     """
     spelling = _Spelling(config)
-    numbers: dict[Place, Ours] = {}
+    numbers: dict[PrintedPlace, Ours] = {}
     for file in sorted(files):
         for row in read_tidy(file):
             value, low, high = (_number(row, column, file) for column in ("value", "low", "high"))
@@ -66,9 +66,9 @@ class _Spelling:
         # The study with a shared T1 history has labels of its own.
         self._study = _renamed(Labels.of(config, SHARED_T1).conditions, paper_labels.CONDITIONS)
 
-    def place(self, row: Mapping[str, str]) -> Place:
+    def place(self, row: Mapping[str, str]) -> PrintedPlace:
         """A row's place, in the paper's spelling."""
-        place = Place(**{key: row[key] for key in Place._fields})
+        place = PrintedPlace(**{key: row[key] for key in PrintedPlace._fields})
         pooled = place.artifact == paper_labels.POOLED and place.model == self._pooled
         shared = place.artifact in paper_labels.SHARED
         conditions = self._study if shared else self._conditions
@@ -96,7 +96,7 @@ def _number(row: Mapping[str, str], column: str, file: Path) -> float | None:
 _SIZE = re.compile(r"\b(layer |k=)(\d+)")
 
 
-def elsewhere(place: Place, numbers: Iterable[Place]) -> str:
+def elsewhere(place: PrintedPlace, numbers: Iterable[PrintedPlace]) -> str:
     """The layers, sizes or banks at which a run has a number, as the end of a reason; empty where it has none.
 
     Args:

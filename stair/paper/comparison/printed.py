@@ -88,7 +88,7 @@ def kind_of(artifact: str, metric: str, unit: str) -> Kind:
 PAPER_VALUES = Path(__file__).parents[1] / "paper_values.csv"
 
 
-class Place(NamedTuple):
+class PrintedPlace(NamedTuple):
     """Where a number is printed, in the paper's spelling. Empty keys mean "over all" or "does not apply"."""
 
     artifact: str
@@ -105,7 +105,7 @@ class Place(NamedTuple):
 class Printed:
     """A printed value."""
 
-    place: Place
+    place: PrintedPlace
     text: str
     """The printed text."""
 
@@ -128,4 +128,7 @@ class Printed:
 
 def printed_values() -> list[Printed]:
     """Every value of `paper_values.csv`, in its order."""
-    return [Printed(Place(**{key: row[key] for key in Place._fields}), row["value"]) for row in read_tidy(PAPER_VALUES)]
+    return [
+        Printed(PrintedPlace(**{key: row[key] for key in PrintedPlace._fields}), row["value"])
+        for row in read_tidy(PAPER_VALUES)
+    ]

@@ -10,7 +10,7 @@ from stair.config.model import Config
 from stair.core import EVALUATION, SHARED_T1
 from stair.paper import paper_labels
 from stair.paper.absence import lacking
-from stair.paper.comparison.printed import SAMPLED, Place, kind_of
+from stair.paper.comparison.printed import SAMPLED, PrintedPlace, kind_of
 from stair.paper.labels import Labels
 from stair.paper.tables.accuracy import BASES
 from stair.stages.data.cleaning_steps import BENCHMARK_PROBLEMS
@@ -79,7 +79,7 @@ class RunFacts:
         name_of = Labels.of(self._config).name
         return shared_t1_spreads(self._shared, name_of) | truncated_spreads(self._rows, name_of)
 
-    def stands_in(self, place: Place) -> str | None:
+    def stands_in(self, place: PrintedPlace) -> str | None:
         """Why a place's models or data are not the paper's; of a pooled number, the first such model or benchmark."""
         models = [paper_labels.MODEL_KEYS[place.model]] if place.model else list(paper_labels.MODELS)
         benchmarks = [paper_labels.BENCHMARK_KEYS[place.benchmark]] if place.benchmark else []
@@ -89,7 +89,7 @@ class RunFacts:
         reasons += [benchmark_stands_in(self._config, key) for key in benchmarks if key in self._config.benchmarks]
         return next((reason for reason in reasons if reason is not None), None)
 
-    def other_problems(self, place: Place) -> str | None:
+    def other_problems(self, place: PrintedPlace) -> str | None:
         """Why sampled numbers of a benchmark, or pooled ones, are not of the paper's problems."""
         if place.artifact == paper_labels.POOLED:
             return self._pooled_otherwise()
@@ -117,7 +117,7 @@ class RunFacts:
             None,
         )
 
-    def absent(self, place: Place) -> str:
+    def absent(self, place: PrintedPlace) -> str:
         """Why the run has no number at a place."""
         model = paper_labels.MODEL_KEYS.get(place.model, "")
         benchmark = paper_labels.BENCHMARK_KEYS.get(place.benchmark, "")

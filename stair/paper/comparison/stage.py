@@ -13,7 +13,7 @@ from stair.core import SHARED_T1
 from stair.paper import terminal
 from stair.paper.comparison.compared import Compared, Verdict, compare
 from stair.paper.comparison.ours import read_ours
-from stair.paper.comparison.printed import Kind, Place, printed_values
+from stair.paper.comparison.printed import Kind, PrintedPlace, printed_values
 from stair.paper.comparison.run_facts import RunFacts, stand_ins
 from stair.paper.exhibits import reported_values
 from stair.paper.paper_labels import printed_at
@@ -64,7 +64,7 @@ def show(config: Config, paths: RunPaths) -> None:
     terminal.show(paths.comparison(".md"))
 
 
-COLUMNS = (*Place._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
+COLUMNS = (*PrintedPlace._fields, "kind", "paper", "ours", "low", "high", "difference", "p", "verdict", "reason")
 _WORST, _REASONS = 10, 8
 
 

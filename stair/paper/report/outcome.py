@@ -11,7 +11,7 @@ import pandas as pd
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.paper.claims.stage import read_claim_lines, shown_effect, shown_interval
-from stair.paper.claims.verdicts import Verdict as ClaimVerdict
+from stair.paper.claims.verdicts import ClaimVerdict
 from stair.paper.comparison.compared import Verdict
 from stair.paper.comparison.stage import structure_note
 from stair.paper.exhibits import Exhibit

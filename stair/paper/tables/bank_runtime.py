@@ -48,7 +48,7 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Measured:
+class Repetitions:
     """One model's repetitions.
 
     Attributes:
@@ -97,7 +97,7 @@ def build(source: Source) -> Table:
     """The rows of every measured model."""
     study, labels = source.config.runtime, source.labels
     assert study is not None, "the graph asks for no runtime table then"
-    studies = [Measured.of(source.config, source.paths, model) for model in study.models]
+    studies = [Repetitions.of(source.config, source.paths, model) for model in study.models]
     several = len(studies) > 1
     values: list[Value] = []
     blocks: list[Block] = []
@@ -130,7 +130,7 @@ def in_text(config: Config, paths: RunPaths) -> Iterator[Value]:
     """The numbers of appendix C.4's text: increases over Native, construction of the bank, its length."""
     assert config.runtime is not None
     for model in config.runtime.models:
-        study = Measured.of(config, paths, model)
+        study = Repetitions.of(config, paths, model)
         for column in (_COLUMNS[2], _COLUMNS[5], _COLUMNS[4]):
             metric = f"paired median {column.metric} increase, full bank over Native"
             value = Value(
@@ -160,7 +160,7 @@ def row_label(row: str) -> str:
     return f"{entries // 1024}K" if entries % 1024 == 0 else f"{entries:,}"
 
 
-def _values(study: Measured) -> list[Value]:
+def _values(study: Repetitions) -> list[Value]:
     return [
         Value(
             study.model, study.benchmark, row_label(name), "T2", study.shape, column.metric,
@@ -171,19 +171,19 @@ def _values(study: Measured) -> list[Value]:
     ]  # fmt: skip
 
 
-def _small(study: Measured) -> bool:
+def _small(study: Repetitions) -> bool:
     """Whether full banks are below 16 MiB, so that whole units would say nothing."""
     size = study.medians(FULL, "kv_bytes").median()
     return bool(size < 16 * _MIB)
 
 
-def _subject(study: Measured, labels: Labels) -> str:
+def _subject(study: Repetitions, labels: Labels) -> str:
     if not study.shape:
         return comparison_title(labels, study.model, study.benchmark)
     return labels.printed_model(study.model) + (" (reduced)" if "reduced" in study.shape else "")
 
 
-def _caption(studies: Sequence[Measured], of: str) -> str:
+def _caption(studies: Sequence[Repetitions], of: str) -> str:
     histories = max(study.rows["history"].nunique() for study in studies)
     across = f" across {in_words(histories)} histories" if histories else ""
     counts = {int(count) for study in studies for count in study.rows["tokens"].dropna()}
@@ -195,7 +195,7 @@ def _caption(studies: Sequence[Measured], of: str) -> str:
     )
 
 
-def _notes(studies: Sequence[Measured], values: Sequence[Value], labels: Labels) -> Iterator[str]:
+def _notes(studies: Sequence[Repetitions], values: Sequence[Value], labels: Labels) -> Iterator[str]:
     rows = pd.concat([study.rows for study in studies])
     yield from (f"{shape[0].upper()}{shape[1:]}." for shape in rows["shape"].unique() if shape)
     if rows["peak_bytes"].isna().all() and len(rows):

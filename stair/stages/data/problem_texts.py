@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from stair.core import LETTERS
 from stair.records.seeds import hash_order
 
 # Formatting that does not distinguish problems: sizes, spaces, styles, math delimiters.
@@ -48,9 +49,6 @@ def identity_of_text(text: str) -> str:
 def record_identity(text: str, answer: str) -> str:
     """The identity of a source record: a distinct (prompt text, answer)."""
     return "r" + hashlib.sha256(f"{len(text)} {text}{answer}".encode()).hexdigest()[:15]
-
-
-LETTERS = "ABCD"
 
 
 def ordered_choices(question: str, right: str, wrong: Sequence[str]) -> tuple[list[str], str]:

@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 
 from stair.models.prefix import Prefix
-from stair.stages.replay.design.crossed import Work
+from stair.stages.replay.design.crossed import HistoryWork
 from stair.stages.replay.measurement.categories import SourceTokens
 from stair.stages.replay.measurement.probe import Probe, Turns
 from stair.stages.replay.study import ReplayStudy
 
 
-def replayed(study: ReplayStudy, network: Any, work: Work, sources: Sequence[SourceTokens]) -> dict[str, np.ndarray]:
+def replayed(
+    study: ReplayStudy, network: Any, work: HistoryWork, sources: Sequence[SourceTokens]
+) -> dict[str, np.ndarray]:
     """Returns the tensors of a history by `<depth>/<name>`, FP32 on the host, layers first, then problems.
 
     Args:

@@ -13,7 +13,7 @@ from stair.records.schemas import BENCHMARK, RESPONSES
 from stair.records.tables import SavedRows, rows_as
 from stair.sessions.renderer import Exchange, Renderer
 from stair.stages.replay.design.histories import History
-from stair.stages.replay.measurement.categories import Labelled, SourceTokens, Turn, label
+from stair.stages.replay.measurement.categories import CurrentTurn, Labelled, SourceTokens, label
 
 
 class Prompts:
@@ -34,11 +34,11 @@ class Prompts:
         path = paths.responses(model, settings.benchmark, settings.condition)
         self._rows = SavedRows(path, RESPONSES, ("session_id", "sample", "turn"))
         self._renderer = renderer
-        self._turns: dict[str, Turn] = {}
+        self._turns: dict[str, CurrentTurn] = {}
         self.empty = self._label([], next(iter(self._users))).history
         """The empty history: a system prompt, where the template writes one."""
 
-    def turn(self, problem: str) -> Turn:
+    def turn(self, problem: str) -> CurrentTurn:
         """A current problem's tokens, which are the same behind every history."""
         if problem not in self._turns:
             self._turns[problem] = self._label([], problem).turn

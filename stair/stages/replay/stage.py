@@ -17,7 +17,7 @@ from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
 from stair.records.shards import SEAL_AGAIN, Shard, generating_facts, remove_markers, write_marker
 from stair.records.tables import rows_as, write_table
-from stair.stages.replay.design.crossed import Work, crossed_design
+from stair.stages.replay.design.crossed import HistoryWork, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
 from stair.stages.replay.design.histories import History
 from stair.stages.replay.measurement.categories import SourceTokens
@@ -59,7 +59,7 @@ def design(config: Config, paths: RunPaths, model: str) -> None:
     write_table(paths.replay_histories(model), REPLAY_HISTORIES, history_rows(crossed, tokens))
 
 
-class _SavedTurn(NamedTuple):
+class _PathTurn(NamedTuple):
     session_id: str
     sample: int
     turn: int
@@ -71,8 +71,8 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
     """The paths of each session whose first turns are saved and leave room for any current problem in the model's context."""
     depth, settings = study.settings.depth, study.settings
     path = study.paths.responses(study.model, settings.benchmark, settings.condition)
-    turns: dict[tuple[str, int], dict[int, _SavedTurn]] = defaultdict(dict)
-    for row in rows_as(path, RESPONSES, _SavedTurn):
+    turns: dict[tuple[str, int], dict[int, _PathTurn]] = defaultdict(dict)
+    for row in rows_as(path, RESPONSES, _PathTurn):
         turns[row.session_id, row.sample][row.turn] = row
     longest = max(len(study.prompts.turn(problem).ids) for problems in sessions.values() for problem in problems)
     complete: dict[str, list[int]] = defaultdict(list)
@@ -101,7 +101,7 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
     study = ReplayStudy(config, paths, model)
     share, every = Shard(shard, of), list(study.design.work())
     mine = share.share(every)
-    missing: list[tuple[Work, list[SourceTokens], str]] = []
+    missing: list[tuple[HistoryWork, list[SourceTokens], str]] = []
     for work in mine:
         sources = study.sources(work)
         if not study.files.has(work.name, key := study.key(work, sources)):
@@ -113,7 +113,9 @@ def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) ->
     write_marker(study.work_folder, share, start=start, generated=len(missing), histories=len(mine))
 
 
-def _measure(study: ReplayStudy, missing: list[tuple[Work, list[SourceTokens], str]], progress: Progress) -> None:
+def _measure(
+    study: ReplayStudy, missing: list[tuple[HistoryWork, list[SourceTokens], str]], progress: Progress
+) -> None:
     import torch
 
     from stair.stages.replay.measure import replayed

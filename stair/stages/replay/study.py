@@ -12,7 +12,7 @@ from stair.models.architecture import Architecture
 from stair.records.keys import PROTOCOL_VERSION, digest_of, ids_digest
 from stair.records.tensor_files import TensorFiles
 from stair.sessions.backbone import Backbone
-from stair.stages.replay.design.crossed import Design, Work
+from stair.stages.replay.design.crossed import Design, HistoryWork
 from stair.stages.replay.design.design_tables import read_design
 from stair.stages.replay.measurement.categories import SourceTokens
 from stair.stages.replay.prompts import Prompts
@@ -43,7 +43,7 @@ class ReplayStudy:
         model = self.backbone.architecture
         return self.settings.states_bytes(model.layers, len(model.full_attention_layers), model.hidden_size)
 
-    def require_space(self, work: Sequence[Work], all_work: int, what: str) -> None:
+    def require_space(self, work: Sequence[HistoryWork], all_work: int, what: str) -> None:
         """Raises ValueError if the disk has no room for some of the work. Files that exist are kept or replaced."""
         paths = [self.files.path(each.name) for each in work]
         present = sum(path.stat().st_size for path in paths if path.is_file())
@@ -59,14 +59,14 @@ class ReplayStudy:
         """Tokens of the longest current turn: the width of every batch, which so depends on the design alone."""
         return max(len(self.prompts.turn(problem).ids) for problem in self.design.references())
 
-    def sources(self, work: Work) -> list[SourceTokens]:
+    def sources(self, work: HistoryWork) -> list[SourceTokens]:
         """The prefixes of a history by depth.
 
         Raises ValueError if a saved turn is absent, or a later turn's saved prompt does not begin with these prefixes.
         """
         return [self.prompts.empty] if work.history is None else self.prompts.sources(work.history)
 
-    def key(self, work: Work, sources: Sequence[SourceTokens]) -> str:
+    def key(self, work: HistoryWork, sources: Sequence[SourceTokens]) -> str:
         """The digest of what decides the measurements; never a device, a shard or a run's name."""
         turns = [self.prompts.turn(problem) for problem in work.problems]
         return digest_of(

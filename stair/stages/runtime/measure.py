@@ -19,7 +19,7 @@ NATIVE, FULL, CONSTRUCTION = "native", "full", "construction"
 
 
 @dataclass(frozen=True)
-class History:
+class TimedHistory:
     """A T1 turn and the T2 prompt behind it.
 
     Attributes:
@@ -89,7 +89,7 @@ class Measurer:
         self._facts = self._attachment.architecture
         self._passes = Passes(model, self._attachment, 1, method.chunk, self._device)
 
-    def measure(self, history: History) -> list[dict[str, Any]]:
+    def measure(self, history: TimedHistory) -> list[dict[str, Any]]:
         """A history's timed repetitions: the bank's construction, then Native, the prefixes and the full bank.
 
         Raises ValueError if a read controls no token, or its readout is zero or not finite.
@@ -119,7 +119,7 @@ class Measurer:
         prompt = len(history.prompt)
         return [dict(history=history.name, bank_entries=history.entries, prompt_tokens=prompt, **one) for one in found]
 
-    def construct(self, history: History) -> Segment:
+    def construct(self, history: TimedHistory) -> Segment:
         """The bank of a history's T1 turn, reconstructed from its saved tokens, on the host.
 
         Raises ValueError if it has another number of entries than the response's ids say.
@@ -134,7 +134,7 @@ class Measurer:
         return segment
 
     @torch.inference_mode()
-    def _answer(self, history: History, bank: Bank | None) -> dict[str, Any]:
+    def _answer(self, history: TimedHistory, bank: Bank | None) -> dict[str, Any]:
         """Transfer, prefill, decode; the bank is on the host before and after."""
         read = None if bank is None else Read(bank, self._controller, history.span, self._method.read)
         on_gpu = self._device.type == "cuda"
@@ -167,7 +167,7 @@ class Measurer:
             torch.cuda.synchronize(self._device)
         return time.perf_counter()
 
-    def _decode(self, history: History, passed: Pass, *, capture: bool) -> None:
+    def _decode(self, history: TimedHistory, passed: Pass, *, capture: bool) -> None:
         """Draw exactly the method's tokens; a turn that read a bank captures its own states, as in an evaluation."""
         assert passed.cache is not None
         method, attachment = self._method, self._attachment if capture else None

@@ -17,7 +17,7 @@ from stair.records.schemas import BENCHMARK, EVALUATION_SESSIONS, RESPONSES
 from stair.records.seeds import hash_order
 from stair.records.tables import rows_as
 from stair.sessions.renderer import Exchange, Renderer, control_span
-from stair.stages.runtime.measure import History
+from stair.stages.runtime.measure import TimedHistory
 
 
 class _SavedTurn(NamedTuple):
@@ -37,7 +37,7 @@ def first_long_ones(entries: Mapping[str, int], *, longer_than: int, count: int,
     return hash_order((name for name, length in entries.items() if length > longer_than), seed)[:count]
 
 
-def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Renderer) -> list[History]:
+def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Renderer) -> list[TimedHistory]:
     """The chosen histories of a run, fewer than configured if fewer banks are long enough.
 
     Raises:
@@ -74,7 +74,7 @@ def saved_histories(config: Config, paths: RunPaths, model: str, renderer: Rende
                     "now; make the responses again"
                 )
         span = control_span(both[1], renderer.user_header)
-        histories.append(History(name, both[0], responses[name], both[1], span, entries[name]))
+        histories.append(TimedHistory(name, both[0], responses[name], both[1], span, entries[name]))
     return histories
 
 

@@ -12,7 +12,7 @@ from stair.models.attention import implementation
 from stair.models.device_and_dtype import resolved_device
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.records.seeds import seed_of
-from stair.stages.runtime.measure import History
+from stair.stages.runtime.measure import TimedHistory
 
 _REDUCED: dict[str, Any] = {
     "vocab_size": 1024,
@@ -70,7 +70,7 @@ def random_model(config: dict[str, Any], device: str, dtype: torch.dtype, attent
     return model.eval().requires_grad_(False)
 
 
-def random_history(name: str, entries: int, *, prompt: int, question: int, vocabulary: int, seed: str) -> History:
+def random_history(name: str, entries: int, *, prompt: int, question: int, vocabulary: int, seed: str) -> TimedHistory:
     """Return a history of random ids below `vocabulary`, a function of the names of the seed and the history.
 
     The T2 prompt has `prompt` tokens, the last `question` of which are its control span; the T1 prompt has as many as the span.
@@ -80,4 +80,4 @@ def random_history(name: str, entries: int, *, prompt: int, question: int, vocab
     first, response, ids = (
         tuple(drawn.integers(vocabulary, size=size).tolist()) for size in (question, entries + 1, prompt)
     )
-    return History(name, first, response, ids, (prompt - question, prompt), entries)
+    return TimedHistory(name, first, response, ids, (prompt - question, prompt), entries)

@@ -15,13 +15,13 @@ from stair.models.architecture import describe
 from stair.models.device_and_dtype import DTYPES, resolved_device
 from stair.records.keys import PROTOCOL_VERSION, digest_of, file_digest
 from stair.sessions.backbone import Backbone, sampling_settings
-from stair.stages.runtime.measure import History, Method
+from stair.stages.runtime.measure import Method, TimedHistory
 from stair.stages.runtime.saved_histories import saved_histories
 from stair.stages.runtime.shapes import REDUCED, controlled_layers, random_history, random_model, shape_config
 
 
 @dataclass(frozen=True)
-class Study:
+class RuntimeStudy:
     """One model's study.
 
     Attributes:
@@ -30,7 +30,7 @@ class Study:
         load: gives the model and the controller.
     """
 
-    histories: list[History]
+    histories: list[TimedHistory]
     method: Method
     shape: str
     identity: dict[str, Any]
@@ -50,7 +50,7 @@ class Study:
         )
 
 
-def open_study(config: Config, paths: RunPaths, model: str) -> Study:
+def open_study(config: Config, paths: RunPaths, model: str) -> RuntimeStudy:
     """A model's study without its weights.
 
     Raises:
@@ -68,7 +68,7 @@ def open_study(config: Config, paths: RunPaths, model: str) -> Study:
     return study
 
 
-def _saved(config: Config, paths: RunPaths, model: str) -> Study:
+def _saved(config: Config, paths: RunPaths, model: str) -> RuntimeStudy:
     """The study of a trained model on saved histories."""
     settings = config.runtime
     assert settings is not None
@@ -99,10 +99,10 @@ def _saved(config: Config, paths: RunPaths, model: str) -> Study:
         assert isinstance(controller, Reflector), "the configuration's check admits no other kind"
         return backbone.network(config.transformers.device), controller
 
-    return Study(saved_histories(config, paths, model, renderer), method, "", identity, load)
+    return RuntimeStudy(saved_histories(config, paths, model, renderer), method, "", identity, load)
 
 
-def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
+def _synthetic(config: Config, paths: RunPaths, model: str) -> RuntimeStudy:
     """The study of random weights on random histories; a CPU has a reduced shape, and fewer tokens of everything."""
     settings = config.runtime
     assert settings is not None and settings.synthetic is not None
@@ -148,4 +148,4 @@ def _synthetic(config: Config, paths: RunPaths, model: str) -> Study:
         network = random_model(shape, device, DTYPES[dtype], engine.attention)
         return network, Reflector.draw(layers, facts.query_heads, facts.head_dim, seed=0)
 
-    return Study(histories, method, label, identity, load)
+    return RuntimeStudy(histories, method, label, identity, load)

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from stair.config.backbones import Model
-from stair.config.training import Controller
+from stair.config.training import ControllerSettings
 
 _DESCRIPTIONS = {
     "stair": "reflector normals of STAIR: at the control span of a prompt, a differential read of a bank of earlier states",
@@ -38,7 +38,7 @@ model = load_adapter(model, "{folder}")  # PEFT's own files: PeftModel.from_pret
 
 def card(
     key: str,
-    settings: Controller,
+    settings: ControllerSettings,
     model: Model,
     *,
     revision: str,

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from stair.config.resolve import ConfigError
-from stair.config.training import Controller, Optimizer
+from stair.config.training import ControllerSettings, Optimizer
 from stair.stages.training.student import Student
 
 
-def check_warmup(controller: str, settings: Controller, updates: int) -> None:
+def check_warmup(controller: str, settings: ControllerSettings, updates: int) -> None:
     """Raises ConfigError if an adapter's warm-up is as long as its schedule."""
     if settings.adapter is not None and settings.adapter.warmup_updates >= updates:
         raise ConfigError(
@@ -39,7 +39,7 @@ class Optimizers:
     `updates` is the length of the adapter's schedule.
     """
 
-    def __init__(self, student: Student, settings: Controller, updates: int) -> None:
+    def __init__(self, student: Student, settings: ControllerSettings, updates: int) -> None:
         self._adapter, self._updates = settings.adapter, updates
         groups = []
         for part, named in student.parts().items():

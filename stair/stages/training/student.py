@@ -23,7 +23,7 @@ from stair.models.attention import no_padding
 from stair.records.seeds import seed_of
 
 if TYPE_CHECKING:  # a machine with a GPU trains and measures without pydantic too
-    from stair.config.training import Adapter, Controller
+    from stair.config.training import Adapter, ControllerSettings
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Student:
     smoothing: float = SMOOTHING
 
     @classmethod
-    def new(cls, model: Any, settings: Controller, *seed: str) -> Student:
+    def new(cls, model: Any, settings: ControllerSettings, *seed: str) -> Student:
         """The initial student: normals drawn from N(0, 1 / head_dim), scales of zero, an adapter whose product is zero.
 
         Initial values are a function of the seed's names alone. The adapter is attached first, so that hooks see its terms.

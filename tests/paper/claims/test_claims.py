@@ -17,9 +17,9 @@ from stair.config.resolve import resolve
 from stair.paper.claims.parts import Evidence, Part, parts_of, seeds_of
 from stair.paper.claims.stage import COLUMNS, claims_csv, layout, read_claim_lines, write
 from stair.paper.claims.statements import paper_effects, read_claims
-from stair.paper.claims.verdicts import Judged, Verdict, joint_effect, judge
+from stair.paper.claims.verdicts import ClaimVerdict, Judged, joint_effect, judge
 from stair.paper.comparison.ours import Ours
-from stair.paper.comparison.printed import Place, printed_values
+from stair.paper.comparison.printed import PrintedPlace, printed_values
 from stair.paper.layout import markdown
 from stair.paper.report.outcome import claims_of
 from stair.statistics.effects import Effect
@@ -55,8 +55,8 @@ def test_on_the_papers_rows_every_effect_has_the_stated_direction(judged: dict[i
     for number in FROM_ROWS:
         each = judged[number]
         assert each.as_stated == len(each.parts), each.claim.title
-        assert each.verdict in (Verdict.HOLDS, Verdict.UNDECIDED), each.claim.title
-    assert {number for number in judged if judged[number].verdict is Verdict.NOT_RUN} == {4, 5, 6, 15}
+        assert each.verdict in (ClaimVerdict.HOLDS, ClaimVerdict.UNDECIDED), each.claim.title
+    assert {number for number in judged if judged[number].verdict is ClaimVerdict.NOT_RUN} == {4, 5, 6, 15}
     assert len(judged[8].parts) == 3 * 5 and len(judged[11].parts) == 2 + 2 * 2
 
 
@@ -95,7 +95,7 @@ def test_swapping_stair_and_native_of_one_model_fells_exactly_its_claims(judged:
     }
     assert changed == fallen | {2}
     verdicts = {each.claim.number: each.verdict for each in after}
-    assert (judged[10].verdict, verdicts[10]) == (Verdict.HOLDS, Verdict.FAILS)
+    assert (judged[10].verdict, verdicts[10]) == (ClaimVerdict.HOLDS, ClaimVerdict.FAILS)
     for before, now in zip(judged[8].parts, next(e for e in after if e.claim.number == 8).parts, strict=True):
         assert isinstance(before.effect, Effect) and isinstance(now.effect, Effect)
         sign = -1.0 if "Qwen3.5-4B" in now.name else 1.0
@@ -137,30 +137,30 @@ GAP = Part.missing("part", "pp", Gap("no stage"))
 @pytest.mark.parametrize(
     ("parts", "verdict"),
     [
-        ([of_rows(*UP)], Verdict.HOLDS),
-        ([of_rows(*FLAT)], Verdict.UNDECIDED),
-        ([of_rows(*DOWN)], Verdict.FAILS),
+        ([of_rows(*UP)], ClaimVerdict.HOLDS),
+        ([of_rows(*FLAT)], ClaimVerdict.UNDECIDED),
+        ([of_rows(*DOWN)], ClaimVerdict.FAILS),
         # Not every part needs to be significant; the claim's effect does.
-        ([of_rows(*UP), of_rows(*FLAT)], Verdict.HOLDS),
-        ([of_rows(*FLAT), of_rows(*FLAT)], Verdict.UNDECIDED),
+        ([of_rows(*UP), of_rows(*FLAT)], ClaimVerdict.HOLDS),
+        ([of_rows(*FLAT), of_rows(*FLAT)], ClaimVerdict.UNDECIDED),
         # One part in the other direction fells the claim, at a level divided by the number of parts.
-        ([of_rows(*UP), of_rows(*UP), of_rows(*DOWN)], Verdict.FAILS),
-        ([of_rows(*UP), of_rows(*([-25.0] * 6 + [0.0] * 24))], Verdict.HOLDS),
-        ([of_rows(*UP), GAP], Verdict.PARTLY_RUN),
-        ([of_rows(*DOWN), GAP], Verdict.FAILS),
-        ([effect(2, 1, 3)], Verdict.HOLDS),
-        ([effect(2, -1, 3)], Verdict.UNDECIDED),
+        ([of_rows(*UP), of_rows(*UP), of_rows(*DOWN)], ClaimVerdict.FAILS),
+        ([of_rows(*UP), of_rows(*([-25.0] * 6 + [0.0] * 24))], ClaimVerdict.HOLDS),
+        ([of_rows(*UP), GAP], ClaimVerdict.PARTLY_RUN),
+        ([of_rows(*DOWN), GAP], ClaimVerdict.FAILS),
+        ([effect(2, 1, 3)], ClaimVerdict.HOLDS),
+        ([effect(2, -1, 3)], ClaimVerdict.UNDECIDED),
         # What was never seen may be rare.
-        ([effect(0, 0, 1)], Verdict.UNDECIDED),
-        ([effect(0, 0, 1), effect(0, 0, 1)], Verdict.UNDECIDED),
-        ([effect(2, 1, 3), effect(2, -1, 5)], Verdict.HOLDS),
-        ([effect(2, -1, 3), effect(2, -1, 5)], Verdict.UNDECIDED),
-        ([effect(2, 1, 3), effect(-2, -3.9, -0.1)], Verdict.UNDECIDED),
-        ([effect(2, 1, 3), effect(-2, -3, -1)], Verdict.FAILS),
-        ([effect(-2, -inf, inf), effect(2, 1, 3)], Verdict.UNDECIDED),
+        ([effect(0, 0, 1)], ClaimVerdict.UNDECIDED),
+        ([effect(0, 0, 1), effect(0, 0, 1)], ClaimVerdict.UNDECIDED),
+        ([effect(2, 1, 3), effect(2, -1, 5)], ClaimVerdict.HOLDS),
+        ([effect(2, -1, 3), effect(2, -1, 5)], ClaimVerdict.UNDECIDED),
+        ([effect(2, 1, 3), effect(-2, -3.9, -0.1)], ClaimVerdict.UNDECIDED),
+        ([effect(2, 1, 3), effect(-2, -3, -1)], ClaimVerdict.FAILS),
+        ([effect(-2, -inf, inf), effect(2, 1, 3)], ClaimVerdict.UNDECIDED),
     ],
 )
-def test_the_verdict_is_that_of_the_joint_effect(parts: list[Part], verdict: Verdict) -> None:
+def test_the_verdict_is_that_of_the_joint_effect(parts: list[Part], verdict: ClaimVerdict) -> None:
     found = judge(read_claims()[0], parts)
     assert found.verdict is verdict
     assert ("no stage" in found.reason) == (GAP in parts)
@@ -181,19 +181,19 @@ def test_numbers_of_other_stages_are_joined_in_standard_errors() -> None:
 def test_of_claim_eight_the_joint_effect_decides_and_swapped_rows_fell_it(judged: dict[int, Judged]) -> None:
     """All 15 parts have the stated sign, few of them alone significantly."""
     before = judged[8]
-    assert before.verdict is Verdict.HOLDS and before.as_stated == 15
+    assert before.verdict is ClaimVerdict.HOLDS and before.as_stated == 15
     assert before.joint is not None and before.joint.interval.estimate == pytest.approx(7.185, abs=0.001)
     rows, claim = rows_of_evaluation(), read_claims()[7]
     for model in ("qwen3-4b-instruct", "qwen3.5-4b", "qwen3.5-9b"):
         rows = swapped(rows, model)
     after = judge(claim, parts_of(claim, evidence(paper_config(), rows)))
-    assert after.verdict is Verdict.FAILS and after.as_stated == 0
+    assert after.verdict is ClaimVerdict.FAILS and after.as_stated == 0
 
 
 # ---------------------------------------------------------------- what a run has
 
 
-def evidence(config: Config, rows: pd.DataFrame | None, numbers: dict[Place, Ours] | None = None) -> Evidence:
+def evidence(config: Config, rows: pd.DataFrame | None, numbers: dict[PrintedPlace, Ours] | None = None) -> Evidence:
     nothing = Responses({}, 4, {})
     return Evidence(config, nothing if rows is None else Responses.from_frame(rows), nothing, numbers or {})
 
@@ -297,7 +297,7 @@ def test_the_sizes_that_would_decide() -> None:
 
 def test_values_of_other_stages_are_tested_with_their_intervals() -> None:
     claim = read_claims()[4]
-    place = Place("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "", "", "%")
+    place = PrintedPlace("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "", "", "%")
     numbers = {}
     for group in ("group 1", "group 2"):
         energy = place._replace(group=group, metric="interaction energy fraction, layer 19")
@@ -311,12 +311,12 @@ def test_values_of_other_stages_are_tested_with_their_intervals() -> None:
                     overlap = place._replace(group=group, metric=f"neighborhood overlap, {view}, k={k}, layer 19")
                     numbers[overlap] = Ours(value, value - 4.0, value + 3.0, "a.csv")
     parts = parts_of(claim, evidence(paper_config(), None, numbers))
-    assert judge(claim, parts).verdict is Verdict.HOLDS and len(parts) == 2 + 6 + 6
+    assert judge(claim, parts).verdict is ClaimVerdict.HOLDS and len(parts) == 2 + 6 + 6
     overlap_part = parts[2]
     assert isinstance(overlap_part.effect, Effect)
     assert overlap_part.effect.interval == Interval(36.0, 36.0 - 5.0, 36.0 + 5.0)
     numbers[energy] = Ours(6.0, 5.5, 6.5, "a.csv")
-    assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
+    assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is ClaimVerdict.FAILS
 
 
 def test_the_report_says_what_decides_a_claim_and_colours_none_of_small_models(
@@ -330,32 +330,32 @@ def test_the_report_says_what_decides_a_claim_and_colours_none_of_small_models(
         assert claims is not None
         assert ({line["style"] for line in claims["lines"]} == {"none"}) is (run == "tiny")
         more = {int(line["number"]): line["more"] for line in claims["lines"]}
-        assert all(bool(more[number]) is (each.verdict is not Verdict.HOLDS) for number, each in judged.items())
+        assert all(bool(more[number]) is (each.verdict is not ClaimVerdict.HOLDS) for number, each in judged.items())
         assert re.fullmatch(r"[\d,]+ problems would decide it; this run has 500", more[1])
 
 
 def test_a_number_without_an_interval_decides_nothing() -> None:
     """Claim 15: seconds of a few histories have no interval, gibibytes have one; each part has its unit."""
     claim = read_claims()[14]
-    place = Place("app:component-runtime", "Qwen3.5-4B", "", "", "", "", "", "s")
+    place = PrintedPlace("app:component-runtime", "Qwen3.5-4B", "", "", "", "", "", "s")
     total = place._replace(metric="paired median total increase, full bank over Native")
     memory = place._replace(metric="paired median peak memory increase, full bank over Native", unit="GiB")
     numbers = {total: Ours(-0.003, None, None, "a.csv"), memory: Ours(6.6, 6.5, 6.7, "a.csv")}
     judged = judge(claim, parts_of(claim, evidence(paper_config(), None, numbers)))
-    assert judged.verdicts == (Verdict.UNDECIDED, Verdict.HOLDS) and judged.verdict is Verdict.UNDECIDED
+    assert judged.verdicts == (ClaimVerdict.UNDECIDED, ClaimVerdict.HOLDS) and judged.verdict is ClaimVerdict.UNDECIDED
     whole, *lines = csv.DictReader(claims_csv([judged], "").splitlines())
     assert [(line["unit"], line["low"], line["high"]) for line in lines] == [("s", "", ""), ("GiB", "6.5", "6.7")]
     assert lines[0]["reason"] == "too few histories for an interval" and not whole["effect"]
     assert whole["reason"].endswith(lines[0]["reason"])
     assert not lines[0]["times_to_decide"] and 0.0 < float(lines[1]["times_to_decide"]) < 1.0
     numbers[total] = Ours(-0.003, -0.005, -0.001, "a.csv")
-    assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is Verdict.FAILS
+    assert judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict is ClaimVerdict.FAILS
 
 
 def test_bounds_of_words_are_the_configurations() -> None:
     """Claim 4 of attention that persists, claim 5 of a small interaction, claim 6 of comparable reads."""
     claims = read_claims()
-    place = Place("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "group 1", "", "%")
+    place = PrintedPlace("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "group 1", "", "%")
     mass = place._replace(metric="attention mass on earlier assistant responses, layer 19")
     energy = place._replace(metric="interaction energy fraction, layer 19")
     fit = "fit group 1, test group 2"
@@ -379,12 +379,12 @@ def test_bounds_of_words_are_the_configurations() -> None:
 
 def test_claim_six_needs_reads_that_predict_more_than_shuffled_ones() -> None:
     claim = read_claims()[5]
-    place = Place("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "", "", "")
+    place = PrintedPlace("fig:x", "Qwen3-4B-Instruct-2507", "MATH-500", "", "", "", "", "")
     shuffled = "assistant read shuffled across histories within a problem"
     values = {f"earlier-assistant read, layer {layer}": 0.01 / layer for layer in (3, 11, 19, 27)}
     values |= {"earlier-user read, layer 3": 0.003, f"{shuffled}, layer 3": 0.001}
 
-    def verdict() -> Verdict:
+    def verdict() -> ClaimVerdict:
         numbers = {
             place._replace(group=group, metric=f"incremental R2, {read}"): Ours(
                 value, value - 1e-5, value + 1e-5, "a.csv"
@@ -394,9 +394,9 @@ def test_claim_six_needs_reads_that_predict_more_than_shuffled_ones() -> None:
         }
         return judge(claim, parts_of(claim, evidence(paper_config(), None, numbers))).verdict
 
-    assert verdict() is Verdict.HOLDS
+    assert verdict() is ClaimVerdict.HOLDS
     values[f"{shuffled}, layer 3"] = 0.004
-    assert verdict() is Verdict.FAILS
+    assert verdict() is ClaimVerdict.FAILS
 
 
 def test_what_a_run_lacks_is_not_run(tmp_path: Path) -> None:
@@ -405,8 +405,11 @@ def test_what_a_run_lacks_is_not_run(tmp_path: Path) -> None:
     rows = rows_of_evaluation().query("model == 'qwen3-4b-instruct' and benchmark == 'math500'")
     found = [judge(claim, parts_of(claim, evidence(config, rows))) for claim in read_claims()]
     verdicts = {each.claim.number: each.verdict for each in found}
-    assert verdicts[1] is Verdict.UNDECIDED and verdicts[3] is Verdict.HOLDS
-    assert {number for number, verdict in verdicts.items() if verdict is Verdict.NOT_RUN} == {*range(1, 17)} - {1, 3}
+    assert verdicts[1] is ClaimVerdict.UNDECIDED and verdicts[3] is ClaimVerdict.HOLDS
+    assert {number for number, verdict in verdicts.items() if verdict is ClaimVerdict.NOT_RUN} == {*range(1, 17)} - {
+        1,
+        3,
+    }
     reasons = {each.claim.number: each.reason for each in found}
     assert "the run has no model Qwen3.5-4B" in reasons[2] and "the run has no model Qwen3.5-4B" in reasons[12]
 

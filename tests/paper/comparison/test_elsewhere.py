@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from stair.paper.comparison.ours import elsewhere
-from stair.paper.comparison.printed import Place
+from stair.paper.comparison.printed import PrintedPlace
 
 OVERLAP = "neighborhood overlap, interaction response, k={}, layer {}"
 
 
-def place(metric: str, artifact: str = "fig:x", condition: str = "", group: str = "group 1") -> Place:
-    return Place(artifact, "A model", "", condition, "", group, metric, "%")
+def place(metric: str, artifact: str = "fig:x", condition: str = "", group: str = "group 1") -> PrintedPlace:
+    return PrintedPlace(artifact, "A model", "", condition, "", group, metric, "%")
 
 
 def test_layers_and_sizes() -> None:

@@ -14,7 +14,7 @@ import pytest
 from stair.config.paths import RunPaths
 from stair.config.resolve import resolve
 from stair.paper.comparison.compared import Compared, Verdict
-from stair.paper.comparison.printed import SAMPLED, Place
+from stair.paper.comparison.printed import SAMPLED, PrintedPlace
 from stair.paper.comparison.run_facts import RunFacts
 from stair.paper.comparison.stage import COLUMNS, comparison_csv, structure_note, summary, write
 from stair.paper.exhibits import named
@@ -127,7 +127,7 @@ def test_reasons_name_missing_responses_and_absent_tables(tmp_path: Path) -> Non
 def test_fewer_problems_give_no_verdict() -> None:
     problems = tuple(f"p{number}" for number in range(60))
     facts = RunFacts(paper_config(), Responses({}, 4, {"math500": problems, "aime2025": problems[:30]}), *NOTHING)
-    place = Place("tab:continuous-summary", "Qwen3.5-4B", "MATH-500", "STAIR", "T2-T4", "", "Avg@4", "%")
+    place = PrintedPlace("tab:continuous-summary", "Qwen3.5-4B", "MATH-500", "STAIR", "T2-T4", "", "Avg@4", "%")
     assert facts.other_problems(place) == "60 problems; the paper has 500"
     assert facts.other_problems(place._replace(benchmark="AIME 2025")) is None
     assert facts.stands_in(place) is None
@@ -224,7 +224,7 @@ def test_pooled_numbers_over_other_models_or_benchmarks_have_no_verdict(
     changes: dict[str, object], reason: str | None
 ) -> None:
     config = resolve(ROOT, {"run": "paper", **changes})
-    pooled = Place("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
+    pooled = PrintedPlace("tab:history-correctness-summary", "", "", "Native", "T2-T4", "T1 correct", "accuracy", "%")
     assert RunFacts(config, Responses({}, 4, {}), *NOTHING).other_problems(pooled) == reason
 
 
@@ -246,5 +246,5 @@ def test_what_the_study_with_a_shared_t1_lacks_has_its_reason(
     run: str, changes: dict[str, object], condition: str, reason: str
 ) -> None:
     facts = RunFacts(resolve(ROOT, {"run": run, **changes}), Responses({}, 4, {}), *NOTHING)
-    place = Place("tab:bank-prefix-accuracy", "Qwen3.5-4B", "AIME 2025", condition, "T2", "", "Avg@4", "%")
+    place = PrintedPlace("tab:bank-prefix-accuracy", "Qwen3.5-4B", "AIME 2025", condition, "T2", "", "Avg@4", "%")
     assert facts.absent(place).startswith(reason)

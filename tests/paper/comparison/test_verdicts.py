@@ -12,7 +12,7 @@ import pytest
 from stair.config.resolve import resolve
 from stair.paper.comparison.compared import Compared, Verdict, compare, spread_key
 from stair.paper.comparison.ours import Ours, read_ours
-from stair.paper.comparison.printed import Kind, Place, Printed, printed_values
+from stair.paper.comparison.printed import Kind, Printed, PrintedPlace, printed_values
 from stair.paper.labels import Labels
 from stair.paper.tidy import tidy_csv
 from stair.statistics.grid import Gap
@@ -22,8 +22,8 @@ from stair.statistics.values import Value
 MODEL = "Qwen3.5-4B"
 
 
-def place(artifact: str, metric: str, unit: str, turn: str = "", group: str = "") -> Place:
-    return Place(artifact, MODEL, "AIME 2025", "STAIR", turn, group, metric, unit)
+def place(artifact: str, metric: str, unit: str, turn: str = "", group: str = "") -> PrintedPlace:
+    return PrintedPlace(artifact, MODEL, "AIME 2025", "STAIR", turn, group, metric, unit)
 
 
 SETTING = Printed(place("tab:controller-configuration", "initial standard deviation", ""), "0.08838834764831845")

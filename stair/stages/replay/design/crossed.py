@@ -16,7 +16,7 @@ _DRAWS = 2000
 
 
 @dataclass(frozen=True)
-class Work:
+class HistoryWork:
     """A history, at all its depths, with its current problems: the unit of work, with a file of its own."""
 
     group: int
@@ -76,13 +76,13 @@ class Group:
     history_coverage: Coverage
     problem_coverage: Coverage
 
-    def work(self) -> Iterator[Work]:
+    def work(self) -> Iterator[HistoryWork]:
         """The references, one for each current problem, then the histories."""
         every = self.problem_coverage
-        yield Work(self.number, None, every.problems, True)
+        yield HistoryWork(self.number, None, every.problems, True)
         for history in self.history_coverage.histories:
             inside = history in every.histories
-            yield Work(self.number, history, (every if inside else self.history_coverage).problems, inside)
+            yield HistoryWork(self.number, history, (every if inside else self.history_coverage).problems, inside)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Design:
         """Completed turns of the histories."""
         return len(self.groups[0].history_coverage.histories[0].sources)
 
-    def work(self) -> Iterator[Work]:
+    def work(self) -> Iterator[HistoryWork]:
         """All work in its order, by group."""
         for group in self.groups:
             yield from group.work()

@@ -23,7 +23,7 @@ class SourceTokens(NamedTuple):
     """Each token's index in `CATEGORIES`."""
 
 
-class Turn(NamedTuple):
+class CurrentTurn(NamedTuple):
     """A current turn's ids, and its user body as positions in the turn (end exclusive)."""
 
     ids: tuple[int, ...]
@@ -53,10 +53,10 @@ class Labelled:
         return SourceTokens(self.ids[: self.prefix], self.categories[: self.prefix])
 
     @property
-    def turn(self) -> Turn:
+    def turn(self) -> CurrentTurn:
         """The current turn."""
         start, end = self.body
-        return Turn(self.ids[self.prefix :], (start - self.prefix, end - self.prefix))
+        return CurrentTurn(self.ids[self.prefix :], (start - self.prefix, end - self.prefix))
 
 
 def label(renderer: Renderer, history: Sequence[Exchange], user: str) -> Labelled:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from stair.models.architecture import describe
 from stair.models.attention_modules import gate_logits
 from stair.stages.replay.measurement.categories import CATEGORIES, Labelled
-from stair.stages.replay.measurement.probe import Measured
+from stair.stages.replay.measurement.probe import MeasuredStates
 
 
 def probabilities(q_HSD: Tensor, k_KSD: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def reads(
 
 
 @torch.inference_mode()
-def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> Measured:
+def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> MeasuredStates:
     """Return what `Probe` measures for one problem."""
     assert model.config._attn_implementation == "eager", "no other attention gives out probabilities"
     architecture = describe(model.config.to_dict())
@@ -107,7 +107,7 @@ def measure_whole(model: Any, prompt: Labelled, layers: Sequence[int] = ()) -> M
         weight = decoder.layers[layer].self_attn.o_proj.weight
         return reads(alphas[layer], values, weight, prompt.categories, prompt.body, gate)
 
-    return Measured(
+    return MeasuredStates(
         mean("embedding")[None],
         torch.stack([mean(("block", layer)) for layer in range(architecture.layers)])[None],
         torch.stack([masses(alpha, prompt.categories, prompt.body) for alpha in alphas.values()])[None],

@@ -18,7 +18,7 @@ from stair.models.architecture import describe
 from stair.models.attention_modules import gate_logits, key_source, per_head, query_source
 from stair.models.prefix import Prefix, run
 from stair.stages.replay.measurement.attention import Layer, masses_and_reads
-from stair.stages.replay.measurement.categories import CATEGORIES, Turn
+from stair.stages.replay.measurement.categories import CATEGORIES, CurrentTurn
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Turns:
     count: int
 
     @classmethod
-    def pad(cls, turns: Sequence[Turn], *, rows: int, columns: int, device: torch.device | str = "cpu") -> Turns:
+    def pad(cls, turns: Sequence[CurrentTurn], *, rows: int, columns: int, device: torch.device | str = "cpu") -> Turns:
         """A batch of at most `rows` turns of at most `columns` tokens, padded on the right."""
         assert 0 < len(turns) <= rows and max(len(turn.ids) for turn in turns) <= columns
         ids = torch.zeros(rows, columns, dtype=torch.long)
@@ -47,7 +47,7 @@ class Turns:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredStates:
     """One row a problem, each number a mean over its body tokens; FP32, FP64 for an FP64 model.
 
     `masses` are of the full-attention layers in order, `reads` and `next_mlp` of the measured layers in order.
@@ -76,7 +76,7 @@ class Probe:
         self.model, self.layers = model, tuple(layers)
 
     @torch.inference_mode()
-    def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> Measured:
+    def measure(self, prefix: Prefix, categories: Sequence[int], turns: Turns) -> MeasuredStates:
         """Run `turns` behind `prefix` and return the measurements; `categories` are those of the prefix's tokens."""
         assert len(categories) == len(prefix.ids)
         working = torch.float64 if self.model.dtype == torch.float64 else torch.float32
@@ -111,7 +111,7 @@ class Probe:
         def stacked(parts: Iterable[Tensor | None]) -> Tensor:
             return torch.stack([part[:count] for part in parts if part is not None], dim=1)
 
-        return Measured(
+        return MeasuredStates(
             means["embedding"][:count],
             stacked(means[f"block {layer}"] for layer in range(self.architecture.layers)),
             stacked(attended[layer][0] for layer in self.architecture.full_attention_layers),
