@@ -80,7 +80,7 @@ def read_claim_lines(path: Path) -> list[Line]:
     """The lines of claims.csv for whole claims, each with the number of its parts that were run (`run`)."""
     with open(path, encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
-    run = Counter(line["claim"] for line in lines if line["part"] and line["verdict"] != Verdict.NOT_RUN)
+    run = Counter(line["claim"] for line in lines if line["part"] and line["verdict"] != ClaimVerdict.NOT_RUN)
     return [line | {"run": str(run[line["claim"]])} for line in lines if not line["part"]]
 
 
