@@ -1,4 +1,4 @@
-"""A smoke run that nobody disturbed, with which the killed ones are compared."""
+"""The results of a run that nobody disturbed, with which those of killed ones are compared."""
 
 from __future__ import annotations
 
@@ -6,15 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflow.conftest import SMOKE, made_once
-from tests.workflow.conftest import _one_import_for_all_commands as _one_import_for_all_commands  # not for killed runs
-
-COMMAND = ("stair", "reproduce", "--run", str(SMOKE))
-# Two rows at a time, so that responses end a few at a time and there is a middle to kill in. Batch width is in no key.
-SLOW = ("--set", "transformers={batch_width: 2}")
+from tests.workflow.conftest import finished_run as finished_run
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """The results of a finished run; not to be changed."""
-    return made_once(tmp_path_factory, worker_id, "undisturbed", *COMMAND, *SLOW) / "results" / "smoke"
+def undisturbed(finished_run: Path) -> Path:
+    """The results of the smoke run; not to be changed."""
+    return finished_run / "results" / "smoke"

@@ -8,6 +8,7 @@ file beside, which one of these calls then puts in place.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import struct
 import sys
@@ -119,12 +120,22 @@ def _watch(folder: Path, kill: Kill | None, told: int, ignored: tuple[str, ...])
         setattr(os, name, around(name))
 
 
-def every_kill(points: list[str]) -> list[Kill]:
-    """Before every write point, in the middle of every write, and after the last."""
-    kills = []
+def every_kill(points: list[str], of_a_kind: int | None = None) -> list[Kill]:
+    """Before every write point, in the middle of every write, and after the last.
+
+    `of_a_kind`: of points with the same call and file, whatever its numbers, so many: the first, the last, and between.
+    """
+    kinds: dict[str, list[int]] = {}
     for number, point in enumerate(points):
+        kinds.setdefault(re.sub(r"[0-9a-f]{8,}|\d+", "*", point), []).append(number)
+    chosen = set[int]()
+    for same in kinds.values():
+        steps = min(len(same), of_a_kind or len(same))
+        chosen |= {same[round(step * (len(same) - 1) / max(1, steps - 1))] for step in range(steps)}
+    kills = []
+    for number in sorted(chosen):
         kills.append(Kill(number))
-        if point.startswith("write "):
+        if points[number].startswith("write "):
             kills.append(Kill(number, "torn"))
     return [*kills, Kill(len(points) - 1, "after")]
 

@@ -134,7 +134,7 @@ def test_a_kill_at_any_write_point_and_another_in_the_resume_change_nothing(
 ) -> None:
     expected, points = undisturbed
     seconds = 0
-    for number, kill in enumerate(every_kill(points)):
+    for number, kill in enumerate(every_kill(points, of_a_kind=3)):
         folder = tmp_path / str(number)
         folder.mkdir()
         where = f"{kill} ({points[kill.number]})"
@@ -149,7 +149,7 @@ def test_a_kill_at_any_write_point_and_another_in_the_resume_change_nothing(
         forked(whole(study), folder)
         assert outputs(folder) == expected, f"{where}, then killed at {second.points[-1:]}"
         shutil.rmtree(folder)
-    assert seconds > len(points) // 3, "the resumes were hardly killed"
+    assert seconds > number // 2, "the resumes were hardly killed"
 
 
 def test_a_kill_at_any_write_point_after_a_loss_of_states_changes_nothing(study: Study, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_kill_at_any_write_point_after_a_loss_of_states_changes_nothing(study:
 
     expected, points = resumed("undisturbed")
     assert sum(b'"bank_source":"replayed"' in line for line in expected["log"]) == 2
-    for number, kill in enumerate(every_kill(points)):
+    for number, kill in enumerate(every_kill(points, of_a_kind=2)):
         assert resumed(str(number), kill)[0] == expected, f"{kill} ({points[kill.number]})"
 
 
@@ -226,7 +226,7 @@ def refused(job: Callable[[Path], None], folder: Path, before: Callable[[], None
     return told
 
 
-@pytest.mark.parametrize("limit", [0, 100, 900, 1500, 2500, 4000, 6000])
+@pytest.mark.parametrize("limit", [0, 100, 900, 4000])
 def test_a_full_disk_ends_with_an_error_and_is_gone_on_from(
     study: Study, undisturbed: tuple[dict[str, Any], list[str]], tmp_path: Path, limit: int
 ) -> None:

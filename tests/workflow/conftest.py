@@ -1,4 +1,4 @@
-"""A smoke run of the real workflow, made once and copied by the tests that change something."""
+"""A smoke run of the real workflow, made once for all tiers and copied by the tests that change something."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
+from hashlib import sha256
+from importlib.metadata import distributions
 from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO
@@ -29,6 +31,7 @@ from tests.listed import listed
 ROOT = Path(__file__).parents[2]
 SMOKE = ROOT / "workflow" / "runs" / "smoke.yaml"
 BIN = Path(sys.executable).parent
+CODE = ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader")
 
 
 def environment() -> dict[str, str]:
@@ -236,42 +239,53 @@ RESULTS = (
 """What must be the same, byte for byte, however often a run was cut off."""
 
 
-def made_once(
-    factory: pytest.TempPathFactory, worker: str, name: str, *command: str, more: Mapping[str, str] | None = None
-) -> Path:
-    """A folder in which a command has run: one worker runs it, with both processors, and the others wait for it."""
-    temporary = factory.getbasetemp() if worker == "master" else factory.getbasetemp().parent
-    folder, made = temporary / name, temporary / f"{name}.made"
-    with open(temporary / f"{name}.lock", "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.is_file():
-            folder.mkdir(exist_ok=True)  # another worker may have failed in it
-            run_in(folder, *command, warm=False, more=more)
-            made.touch()
-    return folder
+def _key() -> str:
+    """The digest of all that decides the smoke run: the code, the models and the environment."""
+    digest = sha256(str(ROOT).encode())  # Snakemake records the model by its path
+    for name in (*CODE, "backbones", "Snakefile", "config.yaml"):
+        place = ROOT / name
+        for path in sorted(place.rglob("*") if place.is_dir() else [place]):
+            if path.is_file() and path.suffix != ".pyc":
+                digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
+    digest.update(repr((sys.version, sorted((each.name, each.version) for each in distributions()))).encode())
+    return digest.hexdigest()
 
 
 @pytest.fixture(scope="session")
-def finished_run(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def finished_run(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the smoke run has ended; not to be changed.
 
+    It is made once for all tiers and workers, until something changes that decides it. Each takes a copy of its own (8 MB).
     It was started in a shell that must not disturb it: with what a notebook, a container, `module load` and a user of
     Snakemake set, and with an output that has no dash.
     """
-    foreign = tmp_path_factory.mktemp("foreign")
+    cache = pytestconfig.cache.mkdir("smoke")
+    made = cache / _key()
+    with open(cache / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.is_dir():
+            for old in [path for path in cache.iterdir() if path.is_dir()]:
+                shutil.rmtree(old)
+            folder = tmp_path_factory.mktemp("smoke")  # outside the project, as the tests' copies are
+            foreign = _foreign(tmp_path_factory.mktemp("foreign"))
+            run_in(folder, "stair", "reproduce", "--run", str(SMOKE), warm=False, more=foreign)
+            shutil.copytree(folder, cache / "unfinished", symlinks=True).rename(made)
+        return Path(shutil.copytree(made, tmp_path_factory.mktemp("finished") / "smoke", symlinks=True))
+
+
+def _foreign(folder: Path) -> dict[str, str]:
+    """Variables of a shell that would disturb a run, and in the folder what they name."""
     for name in ("numpy", "yaml"):
-        (foreign / name).mkdir()
-        (foreign / name / "__init__.py").write_text("raise ImportError('built for another Python')\n")
-    (foreign / "config.yaml").write_text("forceall: true\nuse-conda: true\n")
-    shell = {
+        (folder / name).mkdir()
+        (folder / name / "__init__.py").write_text("raise ImportError('built for another Python')\n")
+    (folder / "config.yaml").write_text("forceall: true\nuse-conda: true\n")
+    return {
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "HOME": "/nowhere",
-        "PYTHONPATH": str(foreign),
-        "SNAKEMAKE_PROFILE": str(foreign),
+        "PYTHONPATH": str(folder),
+        "SNAKEMAKE_PROFILE": str(folder),
         "PYTHONIOENCODING": "ascii",
     }
-    command = ("stair", "reproduce", "--run", str(SMOKE))
-    return made_once(tmp_path_factory, worker_id, "smoke", *command, more=shell)
 
 
 @pytest.fixture
@@ -286,7 +300,7 @@ def copied_run(finished_run: Path, tmp_path: Path) -> Path:
 def project_copy(tmp_path: Path) -> Path:
     """A copy of the code and of the workflow, which commands with this PYTHONPATH use in place of the project's."""
     folder = tmp_path / "copy"
-    for name in ("stair", "snakemake_logger_plugin_stair", "workflow", "profiles", "envs", "grader/answer_grader"):
+    for name in CODE:
         shutil.copytree(ROOT / name, folder / Path(name).name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Snakefile", "config.yaml"):
         shutil.copy(ROOT / name, folder / name)

@@ -53,7 +53,7 @@ def refused(folder: Path, archive: Path, *words: str) -> str:
 def test_every_table_and_figure_is_made_again_from_an_archive(
     finished_run: Path, archive: Path, tmp_path: Path
 ) -> None:
-    done = run_in(tmp_path, "stair", "from-archive", str(archive), "--run", str(SMOKE), warm=False)
+    done = run_in(tmp_path, "stair", "from-archive", str(archive), "--run", str(SMOKE))
     again, shown = tmp_path / "results/smoke", ("tables/*", "figures/*", "comparison.*", "claims.*")
     equal = len([name for name in contents(again, *shown) if not name.endswith(".manifest.json")])
     assert equal > 60 and "files of tables, figures and comparison are those of the archive" in done.stdout

@@ -22,12 +22,9 @@ from tests.listed import listed
 from tests.workflow.conftest import (
     ROOT,
     SMOKE,
-    assert_ran,
-    contents,
     jobs_of,
     name_of,
     planned,
-    receipts,
     run_in,
     snakemake,
     with_dependents,
@@ -75,6 +72,7 @@ def test_a_copy_elsewhere_with_kept_times_has_nothing_to_do(finished_run: Path, 
     """Snakemake's records lie in the run's folder and have relative names."""
     shutil.copytree(finished_run / "results" / "smoke", tmp_path / "copies" / "smoke", symlinks=True)
     assert planned(tmp_path, config=("results=copies",)) == set()
+    assert " 0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "copies/smoke").stdout
 
 
 DELETED: list[tuple[str, set[str]]] = [
@@ -158,19 +156,6 @@ def test_snakemake_makes_a_deleted_file_again_with_exactly_its_dependents(copied
     assert planned(copied_run) == dict(DELETED)[file]
 
 
-def test_another_number_of_shards_in_mid_run_generates_no_response_again(copied_run: Path) -> None:
-    """The seal is missing, as after a kill; the logs have all responses."""
-    results = copied_run / "results" / "smoke"
-    rollouts, work = results / f"rollouts/{MODEL}.parquet", results / f"work/rollouts/{MODEL}"
-    before, logs = rollouts.read_bytes(), contents(work, "log/*.log")
-    rollouts.unlink()
-    started = receipts(results)
-    words = ("--target", "rollouts", "--set", "rollouts={shards: 3}")
-    run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), *words)
-    assert_ran(results, started, {*names("rollout_shard", "0", "1", "2"), "seal_rollouts"})
-    assert rollouts.read_bytes() == before and contents(work, "log/*.log") == logs
-
-
 def test_a_touched_or_moved_model_runs_nothing_and_a_changed_one_all_that_uses_the_model(tmp_path: Path) -> None:
     project, moved = tmp_path / "project", tmp_path / "moved"
     shutil.copytree(ROOT / "backbones" / "tiny-qwen3-4b", project / "model")
@@ -231,19 +216,6 @@ def test_a_results_folder_of_any_name_works(tmp_path: Path) -> None:
     run_in(tmp_path, "stair", "data-report", "--run", str(results / "smoke"))
     assert (results / "smoke" / "data" / "report.md").is_file()
     assert {path.name for path in tmp_path.iterdir()} - {".snakemake"} == {folder}
-
-
-def test_a_truncated_file_with_its_time_ends_the_run_with_one_line(copied_run: Path) -> None:
-    """Snakemake compares times and takes it for unchanged."""
-    path = copied_run / "results" / "smoke" / "evaluation" / MODEL / "math500" / "stair.parquet"
-    times = path.stat().st_mtime_ns
-    path.write_bytes(path.read_bytes()[:-100])
-    os.utime(path, ns=(times, times))
-    done = run_in(copied_run, "stair", "reproduce", "--run", str(SMOKE), check=False)
-    assert done.returncode == 2
-    (line,) = [line for line in done.stderr.splitlines() if "stair.parquet is damaged" in line]
-    assert line.startswith("stair: error: ") and f"evaluation/{MODEL}/math500/stair.parquet" in line
-    assert "does not match its sealed checksum" in line
 
 
 def test_a_command_line_override_reaches_the_jobs(copied_run: Path) -> None:

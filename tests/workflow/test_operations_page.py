@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -46,33 +43,38 @@ def blocks(kind: str) -> dict[tuple[str, int], str]:
     return found
 
 
-def on_page(heading: str, number: int = 0) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """What runs a block of the page in a folder, with the names of that run in place of the page's."""
-    run_blocks.add((heading, number))
-    text = blocks("sh")[heading, number]
+class OnPage:
+    """A block of the page, which runs in a folder with the names of that run in place of the page's."""
 
-    def run(folder: Path, *, code: int = 0, **names: str) -> subprocess.CompletedProcess[str]:
-        command = text
+    def __init__(self, heading: str, number: int = 0) -> None:
+        run_blocks.add((heading, number))
+        self._text = blocks("sh")[heading, number]
+
+    def command(self, **names: str) -> str:
+        """The block's commands."""
+        text = self._text
         for name, value in {**NAMES, **{f"<{key.replace('_', ' ')}>": value for key, value in names.items()}}.items():
-            command = command.replace(name, value)
-        assert not re.search(r"<\w", command), f"a name of the page was not filled in: {command}"
+            text = text.replace(name, value)
+        assert not re.search(r"<\w", text), f"a name of the page was not filled in: {text}"
+        return text
+
+    def __call__(self, folder: Path, *, code: int = 0, **names: str) -> subprocess.CompletedProcess[str]:
+        command = self.command(**names)
         done = run_in(folder, "bash", "-c", command, check=False, warm=True)
         assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
         return done
 
-    return run
 
-
-WORKS = on_page("Whether everything works")
-REPEAT, UNLOCK = (on_page("After a failure", number) for number in (0, 1))
-TRY_AGAIN, REPORT = (on_page("A response cannot be generated", number) for number in (0, 1))
-LOCKED = on_page("A dead process seems to drive the run")
-DAMAGED = on_page("An output is damaged, or was changed by hand")
-COPIED = on_page("The run, or its model's folder, was copied")
-STOP, CONTINUE = (on_page("Stopping on purpose", number) for number in (0, 1))
-SHARDS = on_page("Shards", 0)
-LOOK = on_page("Checking a run")
-SUMMARY = on_page("The run in one file")
+WORKS = OnPage("Whether everything works")
+REPEAT, UNLOCK = (OnPage("After a failure", number) for number in (0, 1))
+TRY_AGAIN, REPORT = (OnPage("A response cannot be generated", number) for number in (0, 1))
+LOCKED = OnPage("A dead process seems to drive the run")
+DAMAGED = OnPage("An output is damaged, or was changed by hand")
+COPIED = OnPage("The run, or its model's folder, was copied")
+STOP, CONTINUE = (OnPage("Stopping on purpose", number) for number in (0, 1))
+SHARDS = OnPage("Shards", 0)
+LOOK = OnPage("Checking a run")
+SUMMARY = OnPage("The run in one file")
 
 
 def test_every_block_of_the_page_is_run() -> None:
@@ -150,32 +152,16 @@ def log_of(folder: Path, condition: str) -> Path:
     return folder / WORK / condition / "log"
 
 
-def started(folder: Path, ready: Callable[[], bool]) -> subprocess.Popen[str]:
-    """The run, as soon as it has come to a point."""
+def started(folder: Path, least: int) -> psutil.Popen:
+    """The run, as soon as Native has more responses than so many in its log. The page's command to continue starts it."""
     with open(folder / "output.txt", "a", encoding="utf-8") as output:
-        child: subprocess.Popen[str] = subprocess.Popen(
-            ["stair", "reproduce", "--run", "smoke.yaml"],
-            cwd=folder,
-            env=environment(),
-            stdout=output,
-            stderr=output,
-            text=True,
-        )
+        command = CONTINUE.command()
+        child = psutil.Popen(["bash", "-c", command], cwd=folder, env=environment(), stdout=output, stderr=output)
     deadline = time.monotonic() + 200
-    while not ready():
+    while len(WorkLog(log_of(folder, "native")).keys()) <= least:
         assert child.poll() is None and time.monotonic() < deadline, (folder / "output.txt").read_text()
         time.sleep(0.02)
     return child
-
-
-def killed(folder: Path) -> None:
-    """Starts the run and kills its driver while responses are under way."""
-    forget(folder, "native")
-    child = started(folder, lambda: any(path.stat().st_size for path in log_of(folder, "native").glob("*.log")))
-    family = psutil.Process(child.pid).children(recursive=True)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    psutil.wait_procs(family, timeout=20)
 
 
 def test_whether_everything_works(copied_run: Path) -> None:
@@ -184,85 +170,51 @@ def test_whether_everything_works(copied_run: Path) -> None:
     assert told.splitlines()[-1].endswith(" ok, 0 missing, 0 damaged, 0 stale")
 
 
-def test_a_killed_run(whole: Path, project: Path) -> None:
-    """By plain Snakemake; tests/faults/test_kill.py has kills under `stair reproduce`."""
-    killed(project)
-    assert "--unlock" in run_in(project, "snakemake", "--config", "run=smoke.yaml", check=False).stderr
-    UNLOCK(project)
-    assert results(project) == results(whole)
-
-
-def test_a_full_disk_and_a_stop_on_purpose(whole: Path, project: Path) -> None:
-    """No file may grow beyond some kilobytes, as where the disk has no more. Then there is room, and the run is stopped."""
+def test_a_full_disk_a_stop_on_purpose_and_a_kill(whole: Path, project: Path) -> None:
+    """No file may grow beyond some kilobytes, as where the disk has no more. Then there is room, and the run is stopped,
+    goes on, is killed, and goes on by plain Snakemake."""
     forget(project, "native")
     done = run_in(project, "bash", "-c", f"ulimit -f 16; {' '.join(evaluate('native'))}", check=False)
     assert done.returncode == 2 and ".log cannot be written: File too large" in done.stderr
-    kept = set(WorkLog(log_of(project, "native")).keys())
-    child = started(project, lambda: len(WorkLog(log_of(project, "native")).keys()) > len(kept))
+    kept = [set(WorkLog(log_of(project, "native")).keys())]
+
+    child = started(project, len(kept[-1]))
+    family = child.children(recursive=True)
     STOP(project, process=str(child.pid))
     assert child.wait(120) == EXIT_AGAIN
-    stopped = set(WorkLog(log_of(project, "native")).keys())
-    CONTINUE(project)
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    *lines, last = (project / "output.txt").read_text().splitlines()
+    assert last == "stair: stopped by SIGTERM; what was finished is kept; run the same command again to resume"
+    assert not [line for line in lines if "fail" in line or "rror" in line or "did not complete" in line]
+    run = project / "results/smoke"
+    assert not list(run.glob(".snakemake/locks/*")) and not (run / "work/driver.pid").exists()
+    kept.append(set(WorkLog(log_of(project, "native")).keys()))
+
+    child = started(project, len(kept[-1]))
+    family = child.children(recursive=True)
+    child.kill()
+    child.wait()
+    assert not psutil.wait_procs(family, timeout=20)[1]
+    kept.append(set(WorkLog(log_of(project, "native")).keys()))
+    assert "--unlock" in run_in(project, "snakemake", "--config", "run=smoke.yaml", check=False).stderr
+    UNLOCK(project)
     log = WorkLog(log_of(project, "native"))
-    assert kept < stopped <= set(log.keys()) and log.counts.duplicates == 0
+    assert kept[0] < kept[1] < kept[2] <= set(log.keys()) and log.counts.duplicates == 0
     assert results(project) == results(whole)
 
 
-@pytest.mark.parametrize("found", [("vanilla",), ("native", "stair")], ids=["of T1", "behind T1"])
-def test_lost_logs(whole: Path, project: Path, found: tuple[str, ...]) -> None:
-    """Native loses a record to damage, STAIR its moved log, Vanilla a cut end: only what was lost is generated.
+def test_lost_logs_and_states(whole: Path, project: Path) -> None:
+    """Vanilla loses the end of its log, Native a record in the middle, and STAIR the end with the states that it had captured.
 
-    All shards have ended, so the seals find the gaps.
+    Vanilla's shard has ended, so its seal finds the gap. The others run again when Vanilla's T1 are sealed anew.
     """
-    for condition in {"native", "stair", *found}:
-        mark(project, condition)
+    mark(project, "vanilla")
+    (cut,) = log_of(project, "vanilla").glob("*.log")
+    cut.write_bytes(cut.read_bytes()[:-5])
     (file,) = log_of(project, "native").glob("*.log")
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(bytes(content))
-    shutil.move(log_of(project, "stair"), project / "elsewhere")
-    lost = {"native": "1 of 32", "stair": "32 of 32"}
-    if "vanilla" in found:
-        (cut,) = log_of(project, "vanilla").glob("*.log")
-        cut.write_bytes(cut.read_bytes()[:-5])
-        lost["vanilla"] = "1 of 32"
-    for condition in lost:
-        forget(project, condition, log=False)
-    done = run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False)
-    assert done.returncode == 1
-    # When Vanilla's T1 were sealed anew, the shards that reuse them have run again before their seals.
-    for condition in found:
-        assert f"{condition}: {lost[condition]} trajectories have not ended" in done.stderr
-    REPEAT(project)
-    assert results(project) == results(whole)
-    for condition in lost:
-        # What is left without the files from before was generated now.
-        for path in log_of(whole, condition).glob("*.log") if condition != "stair" else ():
-            (log_of(project, condition) / path.name).unlink()
-        records = len(WorkLog(log_of(whole, condition))) if condition == "stair" else 1
-        assert len(WorkLog(log_of(project, condition))) == records, condition
-
-
-def test_a_shard_that_was_started_twice(whole: Path, project: Path) -> None:
-    """By two processes at once; then a third log has another response under a key, as a GPU in BF16 can give it."""
-    forget(project, "native")
-    with ThreadPoolExecutor() as pool:
-        for done in pool.map(lambda _: run_in(project, *evaluate("native"), check=False), range(2)):
-            assert done.returncode == 0, done.stderr
-    log = WorkLog(log_of(project, "native"))
-    key = next(iter(log.keys()))
-    record = log.get(key)
-    assert record is not None
-    with WorkLogWriter(log_of(project, "native"), "shard-0-of-1") as writer:
-        writer.append(key, {**record, "response": "another"})
-    REPEAT(project)
-    assert results(project) == results(whole)
-    sealed = project / "results/smoke/logs/evaluation" / MODEL / BENCHMARK / "native-seal.log"
-    assert "duplicates" in sealed.read_text()
-
-
-def test_lost_states(whole: Path, project: Path) -> None:
-    """The end of the log is cut off, as a run that was killed leaves it, and so are the states that it had captured."""
     (file,) = log_of(project, "stair").glob("*.log")
     lines = file.read_bytes().splitlines(keepends=True)
     expected = pq.read_table(whole / RESPONSES / "stair.parquet").to_pylist()
@@ -270,20 +222,35 @@ def test_lost_states(whole: Path, project: Path) -> None:
     # The last T3 and all behind it: its T1 and T2 remain in the log, without their states.
     last = max(n for n, line in enumerate(lines) if json.loads(line.split(b" ", 2)[2]).get("readout_norm") in norms)
     file.write_bytes(b"".join(lines[:last]))
-    forget(project, "stair", log=False)
     shutil.rmtree(project / WORK / "stair" / "banks", ignore_errors=True)
+    for condition in ("vanilla", "native", "stair"):
+        forget(project, condition, log=False)
+
+    told = REPEAT(project, code=1).stderr
+    assert "vanilla: 1 of 32 trajectories have not ended" in told
     REPEAT(project)
+    apart = str((RESPONSES / "stair.parquet").relative_to("results/smoke"))
+    found, before = (
+        {name: each for name, each in results(folder).items() if name != apart} for folder in (project, whole)
+    )
+    assert found == before
+    for condition, lost in (("vanilla", 1), ("native", 1), ("stair", len(lines) - last)):
+        # What is left without the files from before was generated now.
+        for path in log_of(whole, condition).glob("*.log"):
+            (log_of(project, condition) / path.name).unlink()
+        assert len(WorkLog(log_of(project, condition))) == lost, condition
+
     rows = pq.read_table(project / RESPONSES / "stair.parquet").to_pylist()
     assert [row["response_ids"] for row in rows] == [row["response_ids"] for row in expected]
     # Reconstructed states can have other bits, and then so has every bank behind them in a trajectory. `bank_source` is that of
     # the turn before alone.
     replayed = set()
-    for row, before in sorted(zip(rows, expected, strict=True), key=lambda pair: pair[0]["turn"]):
+    for row, sound in sorted(zip(rows, expected, strict=True), key=lambda pair: pair[0]["turn"]):
         if row["turn"] > 2:
-            assert before["bank_source"] == "decoded"
+            assert sound["bank_source"] == "decoded"
             chain = row["session_id"], row["sample"]
             replayed |= {chain} if row["bank_source"] == "replayed" else set()
-            assert chain in replayed or row["bank_sha256"] == before["bank_sha256"]
+            assert chain in replayed or row["bank_sha256"] == sound["bank_sha256"]
     assert replayed
 
 
@@ -390,70 +357,72 @@ def test_a_response_that_cannot_be_generated(
     assert why.splitlines()[2] == "  2 responses are missing; its manifest gives the reasons"
 
 
-def test_a_driver_of_a_machine_that_is_gone(whole: Path, project: Path) -> None:
-    lock = project / "results/smoke/.snakemake/locks/0.output.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    lock.write_text("checks.csv\n")
-    (project / "results/smoke/work/driver.pid").write_text("elsewhere:4321\n")
-    refused = run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False)
-    assert refused.returncode == 2 and "elsewhere" in refused.stderr
-    LOCKED(project)
-    assert results(project) == results(whole)
-
-
-def test_a_damaged_output(whole: Path, project: Path) -> None:
-    damaged = Path("results/smoke/evaluation") / MODEL / BENCHMARK / "native.parquet"
-    content = bytearray((project / damaged).read_bytes())
-    content[100] ^= 1
-    (project / damaged).write_bytes(bytes(content))
-    done = DAMAGED(project, damaged_output=str(damaged))
-    assert f"evaluation/{MODEL}/{BENCHMARK}/native.parquet: does not match its sealed checksum" in done.stdout
-    assert results(project) == results(whole)
-
-
-def test_a_copy_with_new_times(whole: Path, project: Path) -> None:
-    """Inputs are newer than their outputs; then Snakemake has no record of its jobs."""
-    results_folder = project / "results/smoke"
-    times = {path: path.stat().st_mtime_ns for path in (results_folder / "sessions").rglob("*.parquet")}
+def test_a_copy_a_dead_driver_a_shard_that_ran_twice_other_shards_and_a_damaged_output(
+    whole: Path, project: Path
+) -> None:
+    """In one folder, one after another: what is mended is as before."""
+    run, dry = project / "results/smoke", ("snakemake", "-n", "--config", "run=smoke.yaml")
+    # Inputs are newer than their outputs.
+    times = {path: path.stat().st_mtime_ns for path in (run / "sessions").rglob("*.parquet")}
     for path in times:
         path.touch()
-    dry = ("snakemake", "-n", "--config", "run=smoke.yaml")
     assert jobs_of(run_in(project, *dry)) == {}
     COPIED(project)
+
+    # By two processes at once; then a third log has another response under a key, as a GPU in BF16 can give it. The machine of
+    # the driver is gone.
+    forget(project, "native")
+    with ThreadPoolExecutor() as pool:
+        for done in pool.map(lambda _: run_in(project, *evaluate("native"), check=False), range(2)):
+            assert done.returncode == 0, done.stderr
+    log = WorkLog(log_of(project, "native"))
+    key = next(iter(log.keys()))
+    record = log.get(key)
+    assert record is not None
+    with WorkLogWriter(log_of(project, "native"), "shard-0-of-1") as writer:
+        writer.append(key, {**record, "response": "another"})
+    (run / ".snakemake/locks").mkdir(exist_ok=True)
+    (run / ".snakemake/locks/0.output.lock").write_text("checks.csv\n")
+    (run / "work/driver.pid").write_text("elsewhere:4321\n")
+    refused = run_in(project, "stair", "reproduce", "--run", "smoke.yaml", check=False)
+    (line,) = refused.stderr.splitlines()
+    assert refused.returncode == 2 and "another process drives the run" in line and "process 4321 on elsewhere" in line
+    LOCKED(project)
     assert results(project) == results(whole)
-    for path, modified in times.items():
-        os.utime(path, ns=(modified, modified))
-    shutil.rmtree(results_folder / ".snakemake")
-    assert jobs_of(run_in(project, *dry)) == {}
-    changed = ("stair", "reproduce", "--run", "smoke.yaml", "--set", "evaluation={seed: other}")
-    done = run_in(project, *changed, check=False)
-    assert done.returncode == 2
-    assert 'is stale: evaluation.seed was "evaluation", is "other"' in done.stderr
-    assert "to make them again: rm -r " in done.stderr
+    assert "duplicates" in (run / f"logs/evaluation/{MODEL}/{BENCHMARK}/native-seal.log").read_text()
 
-
-def test_another_number_of_shards(whole: Path, project: Path) -> None:
-    """One shard of two has ended when the count changes."""
+    # One shard of one has ended when the count changes.
     mark(project, "native")
     forget(project, "native", log=False)
-    before = {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")}
+    before = contents(log_of(project, "native"), "*.log")
     SHARDS(project)
-    assert {path.name: path.read_bytes() for path in log_of(project, "native").glob("*.log")} == before
-    assert len(list((project / "results/smoke/logs/evaluation").rglob("native-*-of-3.log"))) == 3
+    assert contents(log_of(project, "native"), "*.log") == before
+    assert len(list((run / "logs/evaluation").rglob("native-*-of-3.log"))) == 3
+    assert results(project) == results(whole)
+
+    flip = Path("results/smoke/tables/intervals.md")
+    (project / flip).write_bytes(b"?" + (project / flip).read_bytes()[1:])
+    assert (
+        "tables/intervals.md: does not match its sealed checksum" in DAMAGED(project, damaged_output=str(flip)).stdout
+    )
     assert results(project) == results(whole)
 
 
-def test_looking_at_a_run(project: Path) -> None:
+def test_looking_at_a_run_and_a_copy_without_snakemakes_records(project: Path) -> None:
     done = LOOK(project)
-    told = done.stdout
-    assert "0 missing, 0 damaged, 0 stale" in told
-    assert re.search(r"^made by +table continuous_summary on ", told, re.MULTILINE)
-    assert "\nfinished at " in told
+    assert "0 missing, 0 damaged, 0 stale" in done.stdout
+    assert re.search(r"^made by +table continuous_summary on ", done.stdout, re.MULTILINE)
+    assert "\nfinished at " in done.stdout
     assert jobs_of(done) == {}
-
-
-def test_the_summary(project: Path) -> None:
     summary = project / "results/smoke/provenance.json"
     summary.unlink()
     SUMMARY(project)
     assert json.loads(summary.read_text())["run"] == "smoke"
+
+    shutil.rmtree(project / "results/smoke/.snakemake")
+    done = run_in(
+        project, "stair", "reproduce", "--run", "smoke.yaml", "--set", "evaluation={seed: other}", check=False
+    )
+    assert done.returncode == 2
+    assert 'is stale: evaluation.seed was "evaluation", is "other"' in done.stderr
+    assert "to make them again: rm -r " in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -33,22 +34,32 @@ def logs(results: Path, stage: str) -> list[Path]:
     return [*(results / "work" / stage).glob("**/log/*.log")]
 
 
-def test_the_same_run_under_another_name_generates_nothing(copied_run: Path) -> None:
-    """Its tables and figures are made again, from equal numbers."""
+def test_the_same_run_under_another_name_generates_nothing_and_takes_no_damaged_controller(
+    finished_run: Path, copied_run: Path
+) -> None:
+    """The damaged one is trained again, to the same weights."""
+    weights = copied_run / f"results/smoke/controllers/{MODEL}/bank_free/controller.safetensors"
+    sound, times = weights.read_bytes(), weights.stat()
+    weights.write_bytes(sound[:-1] + b"?")
     overlay, targets = variant(copied_run), ("training", "scores", "replay")
     for value in ("1", "2"):  # an error where it is read, and no response of this benchmark can be in it
         with WorkLogWriter(copied_run / "results/smoke/work/evaluation" / MODEL / "another/native/log", value) as log:
             log.append("key", {"value": value})
     snakemake(copied_run, *targets, run=overlay)
-    smoke, again = (copied_run / "results" / name for name in ("smoke", "variant"))
+    weights.write_bytes(sound)
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    smoke, again = finished_run / "results/smoke", copied_run / "results/variant"
     made = [pattern for pattern in RESULTS if not pattern.startswith("tables")]
     assert contents(again, *made) == contents(smoke, *made)
     assert logs(again, "rollouts") == logs(again, "evaluation") == []
     assert jobs_of(snakemake(copied_run, "-n")) == {}, "the other run is as it was, its files' times too"
     log = (again / "logs" / "training" / MODEL / "stair.log").read_text()
     assert "reused from the run 'smoke'" in log
-    manifest = json.loads((again / f"controllers/{MODEL}/stair/folder.manifest.json").read_text())
-    assert manifest["copied_from"] == "the run 'smoke'"
+    stair, bank_free = (
+        json.loads((again / f"controllers/{MODEL}/{name}/folder.manifest.json").read_text())
+        for name in ("stair", "bank_free")
+    )
+    assert stair["copied_from"] == "the run 'smoke'" and "copied_from" not in bank_free
     assert list(faults(load_run(again), Receipts(again))) == []
     assert jobs_of(snakemake(copied_run, "-n", *targets, run=overlay)) == {}
 
@@ -88,17 +99,6 @@ def test_a_run_of_fewer_conditions_ends_with_tables_that_say_what_is_not_there(c
     assert len((tables / "comparisons.csv").read_text().splitlines()) == 1, "the columns' names"
     assert "| Native |" in (tables / "continuous_summary.md").read_text()
     assert jobs_of(snakemake(copied_run, "-n", run=overlay)) == {}
-
-
-def test_a_damaged_controller_is_not_taken_over(copied_run: Path) -> None:
-    name = f"controllers/{MODEL}/stair/controller.safetensors"
-    weights = copied_run / "results/smoke" / name
-    sound = weights.read_bytes()
-    weights.write_bytes(sound[:-1] + b"?")
-    run_in(copied_run, "stair", "reproduce", "--run", str(variant(copied_run)), "--target", name)
-    made = copied_run / "results/variant" / name
-    assert made.read_bytes() == sound, "trained again, to the same weights"
-    assert "copied_from" not in json.loads((made.parent / "folder.manifest.json").read_text())
 
 
 def test_a_controller_of_other_code_is_trained_again_and_compared_with_the_old_one(copied_run: Path) -> None:

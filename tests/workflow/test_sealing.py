@@ -1,4 +1,4 @@
-"""A stage whose log is complete seals again without a model and without torch."""
+"""A stage whose log is complete seals again without a model and without torch; what is missing or beyond the context is told."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import pytest
 
 from stair.records.worklog import WorkLog, WorkLogWriter
-from tests.workflow.conftest import SMOKE, run_in
+from tests.workflow.conftest import ROOT, SMOKE, run_in
 
 MODEL = "qwen3-4b-instruct"
 
@@ -35,26 +34,23 @@ def without_torch(folder: Path, *commands: tuple[str, ...]) -> str:
     return run_in(folder, sys.executable, "-c", PROGRAM, json.dumps(commands)).stdout
 
 
-@pytest.mark.parametrize(
-    ("rules", "words", "file"),
-    [
-        (("seal-rollouts", "rollout-shard"), ("--model", MODEL), f"rollouts/{MODEL}.parquet"),
-        (
-            ("seal-evaluation", "evaluation-shard"),
-            ("--model", MODEL, "--benchmark", "math500", "--condition", "stair"),
-            f"responses/{MODEL}/math500/stair.parquet",
-        ),
-    ],
-)
-def test_a_complete_log_is_sealed_again_to_the_same_bytes(
-    copied_run: Path, rules: tuple[str, str], words: tuple[str, ...], file: str
-) -> None:
-    path = copied_run / "results/smoke" / file
-    before = path.read_bytes()
-    path.unlink()
-    # A shard with nothing to do needs no model either.
-    without_torch(copied_run, *((rule, "--run", "results/smoke", *words) for rule in rules))
-    assert path.read_bytes() == before
+def test_complete_logs_are_sealed_again_to_the_same_bytes(copied_run: Path) -> None:
+    """A shard with nothing to do needs no model either."""
+    words = ("--run", "results/smoke", "--model", MODEL)
+    cell = ("--benchmark", "math500", "--condition", "stair")
+    files = [
+        copied_run / "results/smoke" / f"{name}.parquet"
+        for name in (f"rollouts/{MODEL}", f"responses/{MODEL}/math500/stair")
+    ]
+    before = [file.read_bytes() for file in files]
+    for file in files:
+        file.unlink()
+    without_torch(
+        copied_run,
+        *((rule, *words) for rule in ("rollout-shard", "seal-rollouts")),
+        *((rule, *words, *cell) for rule in ("evaluation-shard", "seal-evaluation")),
+    )
+    assert [file.read_bytes() for file in files] == before
 
 
 def lose(results: Path, work: str, key: str) -> None:
@@ -131,3 +127,22 @@ def test_a_training_response_that_is_missing_drops_its_record(copied_run: Path) 
     run_in(copied_run, "stair", "training-sessions", "--run", "results/smoke", "--model", MODEL)
     dropped = (results / f"sessions/dropped/{MODEL}.csv").read_text()
     assert lost["record_id"] in dropped and "3 responses, not 4" in dropped
+
+
+def test_manifests_and_scored_rows_count_the_positions_beyond_the_context(finished_run: Path) -> None:
+    """The smoke run stays within its context; tests/sessions has counts above zero."""
+    results = finished_run / "results/smoke"
+    context = json.loads((ROOT / "backbones/tiny-qwen3-4b/config.json").read_text())["max_position_embeddings"]
+    for condition in ("vanilla", "native", "stair"):
+        name = f"{MODEL}/math500/{condition}.parquet"
+        rows, scored = (pq.read_table(results / stage / name).to_pylist() for stage in ("responses", "evaluation"))
+        manifest = json.loads((results / f"responses/{name}.manifest.json").read_text())
+        expected = None
+        if condition == "stair":
+            read = [row for row in rows if row["bank_tokens"] and row["controlled_tokens"]]
+            largest = max(row["bank_tokens"] + row["prompt_tokens"] for row in read) - 1
+            assert largest + 1 < context
+            expected = {"context": context, "largest": largest, "responses": 0, "queries": 0, "entries": 0}
+        assert manifest["auxiliary_positions"] == expected
+        assert [row["bank_tokens"] for row in scored] == [row["bank_tokens"] for row in rows]
+        assert {row["beyond_context"] for row in scored} == {0 if condition == "stair" else None}

@@ -66,13 +66,13 @@ def test_for_programs_and_people(run: RunPaths) -> None:
     (job,) = [job for job in found["jobs"] if job["state"] == "running"]
     assert (job["done"], job["total"], job["tokens_per_s"]) == (50, 100, 250.4)
     assert found["failed"] == [{"name": "training/qwen3.5-4b/stair", "error": "a is b", "log": str(log)}]
-    shown = run_in(run.folder, "stair", "status", "--run", str(run.folder), warm=False).stdout
+    shown = run_in(run.folder, "stair", "status", "--run", str(run.folder)).stdout
     assert "50 of 100 responses" in shown and "1m40s left" in shown
     assert f"failed: training/qwen3.5-4b/stair: a is b (log: {log})" in shown and "to go on" not in shown
     dead = subprocess.Popen(["true"])
     dead.wait()
     assert changed(run, process=dead.pid) == "stopped"
-    shown = run_in(run.folder, "stair", "status", "--run", str(run.folder), warm=False).stdout
+    shown = run_in(run.folder, "stair", "status", "--run", str(run.folder)).stdout
     assert "running" not in shown and shown.endswith("\nstopped; to go on: stair reproduce --run .\n")
 
 
