@@ -56,6 +56,9 @@ STAGES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("provenance",), ("provenance.json",)),
 ]
 
+STEPS = {"train-controller": 5, "figure": 3, "score-condition": 2}
+"""Commands that take seconds are killed at every so many of these points."""
+
 
 @pytest.fixture(scope="module", autouse=True)
 def _preloaded() -> None:
@@ -118,7 +121,7 @@ def test_a_stage_that_is_killed_at_any_write_point_ends_the_same(
     before = files_of(results)
     assert len(points) > 3
     kills = every_kill(points, of_a_kind=1)
-    for number, kill in enumerate(kills[::3] if words[0] == "train-controller" else kills):  # it takes seconds
+    for number, kill in enumerate(kills[:: STEPS.get(words[0], 1)]):
         removed(results, names)
         where = f"{kill} ({points[kill.number]})"
         assert forked(run, results, kill).killed, where

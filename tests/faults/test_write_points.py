@@ -134,7 +134,7 @@ def test_a_kill_at_any_write_point_and_another_in_the_resume_change_nothing(
 ) -> None:
     expected, points = undisturbed
     seconds = 0
-    for number, kill in enumerate(every_kill(points, of_a_kind=3)):
+    for number, kill in enumerate(every_kill(points, of_a_kind=2)):
         folder = tmp_path / str(number)
         folder.mkdir()
         where = f"{kill} ({points[kill.number]})"

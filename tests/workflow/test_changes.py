@@ -344,8 +344,8 @@ def test_what_a_dry_run_says_is_what_runs_and_then_nothing_is_left(copied_run: P
     for change, target, expected in (
         (
             "conditions={native: {label: Plain}}",
-            "tables",
-            {"check", *(name for name in ALL_TABLES if name[:6] == "table ")},
+            "tables/continuous_summary.md",
+            {"check", "table continuous_summary"},
         ),
         ("controllers={stair: {layers: [1, 2]}}", "evaluation", generates),
     ):

@@ -107,7 +107,7 @@ def test_a_controller_of_other_code_is_trained_again_and_compared_with_the_old_o
     write_json(old, with_checksum(json.loads(old.read_text()) | {"source": "other code"}))
     (overlay,) = steps("Change a stage")
     put(overlay, copied_run)
-    run_in(copied_run, "stair", "reproduce", "--run", overlay.file, "--target", "scores")
+    run_in(copied_run, "stair", "reproduce", "--run", overlay.file, "--target", "evaluation")
     changed = copied_run / "results" / "changed"
     manifests = [
         json.loads((changed / f"controllers/{MODEL}/{name}/folder.manifest.json").read_text())

@@ -211,7 +211,8 @@ def test_an_output_of_a_rule_of_an_earlier_version_has_a_remedy(copied_run: Path
     assert found_in(results) == [Fault(file, "stale", "this version has no rule seal_controls, which made it", file)]
     assert code_note(config, RunPaths(results), Receipts(results)) == ""
     assert provenance(config, RunPaths(results))["outputs"][file]["made_by"].startswith("seal_controls ")
-    assert "no rule seal_controls" in run_in(copied_run, "stair", "why", f"results/smoke/{file}").stdout
+    told = run_in(copied_run, "stair", "why", f"results/smoke/{file}").stdout
+    assert "no rule seal_controls" in " ".join(told.split())
     done = run_in(copied_run, *REPRODUCE.split(), check=False)
     assert "no rule seal_controls" in done.stderr and "jobs to do" not in done.stderr
 
