@@ -75,7 +75,7 @@ def test_without_a_terminal_a_line_ends_each_stage_and_the_last_one_says_100_per
         shown.send(LogEvent.JOB_FINISHED, job_id=number)
         text = shown.text()
         assert (
-            text == "" if number == 7 else text.startswith("82% after 0s, ") and text.endswith(" · rollouts finished\n")
+            text == "" if number == 7 else text.startswith("96% after 0s, ") and text.endswith(" · rollouts finished\n")
         )
     for number, rule in enumerate(("table", "all"), start=9):
         shown.send(LogEvent.JOB_INFO, jobid=number, rule_name=rule, wildcards={"table": "intervals"}, log=[], input=[])
@@ -91,7 +91,7 @@ def test_the_progress_of_a_job_counts(shown: Shown) -> None:
     progress._file_time = 0.0
     progress.advance(5)
     share, _, left = shown.handler._state().partition(", ")
-    assert share == "21% after 0s" and left == "about 16m40s left", "of the job, however many run at a time"
+    assert share == "24% after 0s" and left == "about 16m40s left", "of the job, however many run at a time"
 
 
 def test_a_failure_names_the_reason_and_the_log(shown: Shown) -> None:
