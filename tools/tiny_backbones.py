@@ -34,7 +34,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 
 from stair.config.model import Config
 from stair.config.resolve import resolve
-from stair.core import TURNS, user_message
+from stair.core import LETTERS, TURNS, user_message
 from stair.engines.base import Request
 from stair.engines.transformers import TransformersEngine
 from stair.models import delta_kernels
@@ -47,7 +47,7 @@ from stair.records.text_tables import markdown_table
 from stair.sessions.backbone import sampling_settings
 from stair.sessions.renderer import Exchange, Renderer
 from stair.tiny.generated_sets import benchmark_problems
-from stair.tiny.problems import GeneratedProblem, draw, lettered, seeded
+from stair.tiny.problems import GeneratedProblem, draw, seeded
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "backbones"
@@ -150,6 +150,29 @@ def conversation(prompts: BackbonePrompts, mixture: Mixture, thinking: bool, *na
         messages.append({"role": "user", "content": user_message(template, problem.text)})
         messages.append({"role": "assistant", "content": answer})
     return messages
+
+
+def lettered(problem: GeneratedProblem, order: Sequence[int]) -> GeneratedProblem:
+    """A multiple-choice question with its options written out, the answer being a letter.
+
+    `order` is a permutation of 0..3 over (right option, wrong options...): its first entry becomes option A.
+    """
+    assert len(problem.incorrect) == 3, "not a multiple-choice question"
+    assert sorted(order) == [0, 1, 2, 3]
+    options = (problem.answer, *problem.incorrect)
+    lines = [f"{letter}. {options[index]}" for letter, index in zip(LETTERS, order, strict=True)]
+    right = list(order).index(0)
+    # Each option in turn is held against the result, up to the right one: subtraction is learned anyway, looking up is not.
+    tried = [
+        f"{lines[i]} - {problem.answer} = {int(options[order[i]]) - int(problem.answer)}" for i in range(right + 1)
+    ]
+    return replace(
+        problem,
+        text="\n".join([problem.text, *lines]),
+        steps="\n".join([problem.steps, *tried]),
+        answer=LETTERS[right],
+        incorrect=(),
+    )
 
 
 def response(problem: GeneratedProblem, rng: Random, mixture: Mixture) -> str:

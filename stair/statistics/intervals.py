@@ -13,7 +13,6 @@ from scipy import stats
 
 from stair.statistics.grid import Gap, Grid
 from stair.statistics.named_random import named_generator
-from stair.statistics.small_samples import spread_factor
 
 Floats = npt.NDArray[np.float64]
 
@@ -99,10 +98,20 @@ def ratio_interval(
     sums = weights @ denominators if (denominators != 1.0).any() else np.full(RESAMPLES, float(count))
     means = (weights @ numerators)[sums > 0] / sums[sums > 0]
     tail = (1.0 - LEVEL) / 2.0
-    low, high = estimate + spread_factor(count, LEVEL) * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
+    low, high = estimate + spread_factor(count) * (np.quantile(means, [tail, 1.0 - tail]) - estimate)
     if limits is not None:
         low, high = max(low, limits[0]), min(high, limits[1])
     return Interval(estimate, float(low), float(high))
+
+
+def spread_factor(clusters: int) -> float:
+    """The factor by which percentiles of resampled numbers of n `clusters`, at least two, are moved away from their centre.
+
+    sqrt(n / (n - 1)) of the deviation, times Student's quantile with n - 1 degrees of freedom over the normal one.
+    """
+    tail = (1.0 - LEVEL) / 2.0
+    deviation = np.sqrt(clusters / (clusters - 1))
+    return float(deviation * stats.t.ppf(1.0 - tail, clusters - 1) / stats.norm.ppf(1.0 - tail))
 
 
 @lru_cache(maxsize=8)

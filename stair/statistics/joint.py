@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stair.statistics.intervals import LEVEL, RESAMPLES, Floats, Interval, without_rounding
+from stair.statistics.intervals import LEVEL, RESAMPLES, Floats, Interval, spread_factor, without_rounding
 from stair.statistics.named_random import named_generator
-from stair.statistics.small_samples import spread_factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +39,11 @@ class Ratio:
         return np.asarray(residuals / self.denominators.sum(), dtype=np.float64)
 
 
-Effect = Sequence[Ratio]
+Ratios = Sequence[Ratio]
 """A part's effect: the sum of its ratios. The difference of the gains on two benchmarks has two."""
 
 
-def joint_interval(effects: Sequence[Effect]) -> Interval:
+def joint_interval(effects: Sequence[Ratios]) -> Interval:
     """The mean of the effects with the interval of resampled problems.
 
     The percentiles are widened as those of `ratio_interval`, for the smallest set. With a set of one problem the interval is
@@ -62,11 +61,11 @@ def joint_interval(effects: Sequence[Effect]) -> Interval:
             means += ratio.sign * (drawn @ ratio.numerators) / (drawn @ ratio.denominators) / len(effects)
     tail = (1.0 - LEVEL) / 2.0
     ends = np.nanquantile(means, [tail, 1.0 - tail])
-    low, high = estimate + spread_factor(min(counts.values()), LEVEL) * (ends - estimate)
+    low, high = estimate + spread_factor(min(counts.values())) * (ends - estimate)
     return Interval(estimate, float(low), float(high))
 
 
-def joint_error(effects: Sequence[Effect]) -> tuple[float, dict[str, float]]:
+def joint_error(effects: Sequence[Ratios]) -> tuple[float, dict[str, float]]:
     """The mean of the effects, and for each set of problems the standard deviation that it adds times the root of its size.
 
     The linearized twin of `joint_interval`: the variance of the mean is the sum of deviation**2 / problems over the sets.
@@ -78,7 +77,7 @@ def joint_error(effects: Sequence[Effect]) -> tuple[float, dict[str, float]]:
     return estimate, {problems: float(each.std(ddof=1) * len(each)) for problems, each in influence.items()}
 
 
-def _counts(effects: Sequence[Effect]) -> dict[str, int]:
+def _counts(effects: Sequence[Ratios]) -> dict[str, int]:
     return {ratio.problems: len(ratio.numerators) for effect in effects for ratio in effect}
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from stair.core import LETTERS
 from stair.tiny.families import CHOICE_FAMILIES, FAMILIES
 
 # Families and their relative weights, by what the problems are for.
@@ -79,26 +78,3 @@ def distinct(profile: str, seed: str, count: int, avoid: Collection[str] = ()) -
         if problem.text not in avoid:
             problems.setdefault(problem.text, problem)
     raise ValueError(f"there are fewer than {count} distinct problems for '{profile}'; ask for fewer")
-
-
-def lettered(problem: GeneratedProblem, order: Sequence[int]) -> GeneratedProblem:
-    """A multiple-choice question with its options written out, the answer being a letter.
-
-    `order` is a permutation of 0..3 over (right option, wrong options...): its first entry becomes option A.
-    """
-    assert len(problem.incorrect) == 3, "not a multiple-choice question"
-    assert sorted(order) == [0, 1, 2, 3]
-    options = (problem.answer, *problem.incorrect)
-    lines = [f"{letter}. {options[index]}" for letter, index in zip(LETTERS, order, strict=True)]
-    right = list(order).index(0)
-    # Each option in turn is held against the result, up to the right one: subtraction is learned anyway, looking up is not.
-    tried = [
-        f"{lines[i]} - {problem.answer} = {int(options[order[i]]) - int(problem.answer)}" for i in range(right + 1)
-    ]
-    return replace(
-        problem,
-        text="\n".join([problem.text, *lines]),
-        steps="\n".join([problem.steps, *tried]),
-        answer=LETTERS[right],
-        incorrect=(),
-    )

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from stair.statistics.grid import Grid, TurnKey
-from stair.statistics.intervals import bootstrap_interval
+from stair.statistics.intervals import bootstrap_interval, spread_factor
 from stair.statistics.joint import Ratio, _draws, joint_error, joint_interval
 from stair.statistics.simulated_runs import BETWEEN_MODELS, WITHIN_MODEL, Expected, simulated_responses
-from stair.statistics.small_samples import spread_factor
 
 
 def mean_of(problems: str, values: np.ndarray, sign: int = 1) -> Ratio:
@@ -34,7 +33,7 @@ def test_the_interval_is_that_of_the_formula_as_written() -> None:
     found = joint_interval(effects)
     expected = np.mean([aime[0].mean(), aime[1].mean(), (aime[2] * sizes).sum() / sizes.sum() - other.mean()])
     assert found.estimate == pytest.approx(expected, rel=1e-12)
-    ends = expected + spread_factor(8, 0.95) * (np.quantile(means, [0.025, 0.975]) - expected)
+    ends = expected + spread_factor(8) * (np.quantile(means, [0.025, 0.975]) - expected)
     assert (found.low, found.high) == pytest.approx(tuple(ends), rel=1e-9)
 
 

@@ -15,7 +15,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 LEAST_BLOCKS = 5
-LEVEL = 0.95
 
 
 class Ends(NamedTuple):
@@ -74,7 +73,7 @@ def block_interval(
         blocks: source blocks; of two resampled groups the smaller number.
         limits: the number's range.
     """
-    from stair.statistics.small_samples import spread_factor
+    from stair.statistics.intervals import LEVEL, spread_factor
 
     if blocks < LEAST_BLOCKS:
         counted = "1 source block" if blocks == 1 else f"{blocks} source blocks"
@@ -82,7 +81,7 @@ def block_interval(
     numbers, tail = np.asarray(resampled), (1 - LEVEL) / 2
     numbers = numbers[np.isfinite(numbers)]
     middle, low, high = np.quantile(numbers, [0.5, tail, 1 - tail])
-    spread = spread_factor(blocks, LEVEL)
+    spread = spread_factor(blocks)
     return Ends(
         float(max(limits[0], estimate + spread * (low - middle))),
         float(min(limits[1], estimate + spread * (high - middle))),
