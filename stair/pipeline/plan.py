@@ -51,9 +51,9 @@ SPEEDS = {
 }
 """Tokens per second of one GPU (of a small model: of one core), by what is computed, of each class. Decoding: of each row of the
 batch. Small models: docs/tiny.md. The others with a comment: benchmarks/gpu.md. The rest: not measured."""
-GIB = {"weights": (0.0, 7.5, 8.0, 17.0), "training": (0.0, 0.86, 0.67, 0.52)}
-"""GiB of each class's weights in BF16, and of a training for each 1,000 tokens of its longest response: docs/training.md, for
-the 9B model the upper end, with fused kernels."""
+GIB = {"weights": (0.0, 7.5, 8.0, 17.0), "training": (0.0, 0.64, 0.31, 0.36)}
+"""GiB of each class's weights in BF16, and of a training for each 1,000 tokens of its longest response, with the inputs of its
+layers in host memory: docs/training.md."""
 _USABLE = 0.95
 """The share of a GPU's memory that a job can use."""
 
