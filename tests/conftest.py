@@ -26,6 +26,7 @@ from transformers import (
 )
 
 from stair.sessions.renderer import Renderer
+from tests.shared import FOLDERS
 from tools.tiny_backbones import train_tokenizer
 
 torch.set_num_threads(1)
@@ -33,6 +34,12 @@ torch.set_num_threads(1)
 # The same examples every time: a failure that comes and goes helps nobody.
 hypothesis.settings.register_profile("stair", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("stair")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_folder_for_all_workers(tmp_path_factory: pytest.TempPathFactory) -> None:
+    temporary = tmp_path_factory.getbasetemp()
+    FOLDERS[:] = [temporary.parent if "PYTEST_XDIST_WORKER" in os.environ else temporary]
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from stair.pipeline import job_inputs
 from stair.pipeline.job_inputs import checked_digests, files_of
 from stair.pipeline.jobs import settings_of
 from stair.records.manifest import Origin, write_manifest
-from tests.by_hand import listed_once
+from tests.listed import listed_once
 from tests.workflow.conftest import ROOT
 
 MODELS = "qwen3-4b-instruct, qwen3.5-4b, qwen3.5-9b"
@@ -32,6 +32,15 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("stair: error: ")
     return line
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny run that has only been resolved; nobody may change it."""
+    results = tmp_path_factory.mktemp("results")
+    (run := results / "tiny").mkdir()
+    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(results)})))
+    return run
 
 
 @pytest.mark.parametrize(
@@ -59,15 +68,12 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_an_unknown_name_is_one_line(
-    tmp_path: Path,
+    run: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: tuple[str, ...],
     known: str,
 ) -> None:
-    run = tmp_path / "tiny"
-    run.mkdir()
-    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
     assert known in line and any(f"'{word}' (it has: " in line for word in words)
     assert [path.name for path in run.iterdir()] == [RESOLVED], "nothing was made"
@@ -90,22 +96,16 @@ def test_an_unknown_name_is_one_line(
     ids=" ".join,
 )
 def test_a_missing_input_names_the_command_that_makes_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
 ) -> None:
-    run = tmp_path / "tiny"
-    run.mkdir()
-    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     line = refused(monkeypatch, capsys, words[0], "--run", str(run), *words[1:])
     assert f"{run}/" in line and line.endswith(f" needs it; to make it: stair reproduce --run {run}")
 
 
 def test_a_job_that_the_run_does_not_have_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The model, the benchmark and the condition exist, but not together."""
-    run = tmp_path / "tiny"
-    run.mkdir()
-    (run / RESOLVED).write_text(dump(resolve(ROOT, {"run": "tiny", "results": str(tmp_path)})))
     place = ("--run", str(run), "--model", "qwen3.5-9b")
     line = refused(monkeypatch, capsys, "seal-evaluation", *place, "--benchmark", "math500", "--condition", "lora")
     asked = "seal_evaluation qwen3.5-9b math500 lora"
