@@ -36,9 +36,11 @@ SAMPLING = SamplingSettings(temperature=0.7, top_p=0.8, top_k=20)
 SMALL = dict(hidden_size=128, intermediate_size=256, num_hidden_layers=4, vocab_size=512, tie_word_embeddings=True)
 
 
-@pytest.fixture(scope="module", params=["qwen3-4b-instruct", "qwen3.5-4b"])
+@pytest.fixture(
+    scope="module", params=["qwen3-4b-instruct", "qwen3.5-4b"] if DEVICE == "cuda" else ["qwen3-4b-instruct"]
+)
 def config(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The published heads with a small width, depth and vocabulary; 9B has the heads of 4B."""
+    """The published heads with a small width, depth and vocabulary; 9B has the heads of 4B. On a CPU one model shows it."""
     return {**CONFIGS[request.param], **SMALL}
 
 

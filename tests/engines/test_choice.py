@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
@@ -39,15 +38,3 @@ def test_the_part_of_response_keys(config: Config) -> None:
 def test_each_engine_draws_by_its_own_law(config: Config) -> None:
     assert config.transformers.truncation == "sequential"
     assert config.sglang.truncation == "joint"
-
-
-def test_no_other_code_asks_for_an_engine_by_its_name() -> None:
-    asked = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in sorted((ROOT / "stair").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Compare)
-        for side in (node.left, *node.comparators)
-        if isinstance(side, ast.Constant) and side.value in ("sglang", "transformers")
-    ]
-    assert asked == []

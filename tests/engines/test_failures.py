@@ -16,7 +16,6 @@ from tests.conftest import LAYERS
 from tests.engines.engine_cases import assert_same, engine, random_bank, reflector, request, run, various
 
 Models = Callable[..., PreTrainedModel]
-both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
 LONGEST = 120
 
 
@@ -97,12 +96,9 @@ def test_a_reconstruction_that_does_not_fit_ends_nothing_else(small_model: Model
     }
 
 
-@both
-def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(
-    small_model: Models, architecture: str
-) -> None:
+def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(small_model: Models) -> None:
     """One prompt's logits are NaN after some tokens, as where a precision is too narrow for it."""
-    model = small_model(architecture)
+    model = small_model("qwen3_5")
     requests = various(torch.float32, 9)
     expected = run(model, requests, width=4)
     unlucky = request("unlucky", 60, 20, stop_ids=())
@@ -128,11 +124,8 @@ def test_a_response_whose_logits_become_nan_is_named_and_leaves_nothing_behind(
     }
 
 
-@both
-def test_states_that_became_nan_do_not_reach_the_next_response_in_their_row(
-    small_model: Models, architecture: str
-) -> None:
-    model = small_model(architecture)
+def test_states_that_became_nan_do_not_reach_the_next_response_in_their_row(small_model: Models) -> None:
+    model = small_model("qwen3_5")
     bank = random_bank(5)
     bank.segments[0].values.fill_(torch.nan)
     broken = request("broken", 90, 20, read=Read(bank, reflector(), span=(2, 90)))

@@ -21,10 +21,10 @@ from tests.replay.test_probe import SHAPE, TOLERANCE, distances, prompts
 from tests.training.training_cases import gradient_of, session, student_of, teacher_forcing
 
 Models = Callable[..., PreTrainedModel]
-both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5", "llama"])
-
-
-implementations = pytest.mark.parametrize("implementation", ["flash_attention_2", attention.NAME])
+pairs = pytest.mark.parametrize(
+    ("architecture", "implementation"),
+    [("qwen3", "flash_attention_2"), ("qwen3_5", attention.NAME), ("llama", attention.NAME)],
+)
 
 
 @pytest.fixture
@@ -40,9 +40,15 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return calls
 
 
-@both
 @pytest.mark.parametrize(
-    ("implementation", "prefill"), [("flash_attention_2", 1), ("flash_attention_2", 3), (attention.NAME, 1)]
+    ("architecture", "implementation", "prefill"),
+    [
+        ("qwen3", "flash_attention_2", 1),
+        ("qwen3_5", "flash_attention_2", 3),
+        ("llama", "flash_attention_2", 3),
+        ("qwen3", attention.NAME, 1),
+        ("qwen3_5", attention.NAME, 1),
+    ],
 )
 def test_generation(
     calls: Counter[str], small_model: Models, architecture: str, implementation: str, prefill: int
@@ -75,8 +81,7 @@ def test_generation(
     )
 
 
-@both
-@implementations
+@pairs
 @pytest.mark.parametrize("depth", [0, 1, 3])
 def test_a_replayed_cell(
     calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, implementation: str, depth: int
@@ -97,8 +102,7 @@ def test_a_replayed_cell(
 _EXPECTED = {"flash_attention_2": {"flash_attn_func"}, attention.NAME: {"behind a prefix"}}
 
 
-@both
-@implementations
+@pairs
 @pytest.mark.parametrize("kind", ["stair", "lora_stair"])
 def test_a_sessions_gradient(
     calls: Counter[str], renderer: Renderer, small_model: Models, architecture: str, implementation: str, kind: str

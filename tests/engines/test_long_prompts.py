@@ -86,8 +86,7 @@ def test_prompts_in_chunks_give_what_whole_ones_give(small_model: Models, archit
         assert deviation(segment, bank) < 1e-5
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize(("architecture", "width"), [("qwen3", 1), ("qwen3_5", 3)])
 def test_in_chunks_a_response_is_the_same_bits_alone_and_among_others(
     small_model: Models, architecture: str, width: int
 ) -> None:
@@ -123,10 +122,9 @@ class Held:
         model.register_forward_pre_hook(step, with_kwargs=True)
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-def test_the_states_of_one_prompt_exist_beside_the_batch(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_states_of_one_prompt_exist_beside_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight prompts without a read, for a batch of four."""
-    model = random_model(architecture)
+    model = random_model("qwen3_5")
     held = Held(monkeypatch, model)
     monkeypatch.setattr(prefill, "KEPT_TOKENS", 100)
     requests = [request(f"native {number}", 101 + number, 5, stop_ids=()) for number in range(8)]

@@ -22,7 +22,8 @@ from tests.deviation import deviation
 from tests.engines.engine_cases import GREEDY, engine, random_bank, reflector, request, run, various
 
 Models = Callable[..., PreTrainedModel]
-both = pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+HYBRID = "qwen3_5"
+"""Its layers have states of both kinds."""
 
 
 @contextmanager
@@ -52,13 +53,12 @@ def decoded_together(found: TransformersEngine, requests: list[Request]) -> dict
     return {completion.key: completion for completion in found.run(requests)}
 
 
-@both
 @pytest.mark.parametrize(("at", "prefill"), [(0, 2), (3, 1)])
 def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
-    small_model: Models, architecture: str, at: int, prefill: int, capsys: pytest.CaptureFixture[str]
+    small_model: Models, at: int, prefill: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Eight rows on a device for three: steps break off in the middle of the model."""
-    model = small_model(architecture, torch.float64)
+    model = small_model(HYBRID, torch.float64)
     requests = various(torch.float64, 11)
     expected = run(model, requests, width=8, prefill=prefill)
     shrinking = engine(model, width=8, prefill=prefill)
@@ -75,15 +75,12 @@ def test_the_batch_shrinks_and_every_response_is_what_it_would_have_been(
         assert (one.response_ids, one.finish_reason) == (other.response_ids, other.finish_reason)
         assert (one.bank is None) == (other.bank is None)
         if one.bank is not None and other.bank is not None and other.bank.tokens:
-            assert deviation(one.bank, other.bank) < (1e-12 if architecture == "qwen3" else 1e-5)
+            assert deviation(one.bank, other.bank) < 1e-5
 
 
-@both
-def test_the_batch_has_its_whole_width_again_once_the_long_response_has_ended(
-    small_model: Models, architecture: str
-) -> None:
+def test_the_batch_has_its_whole_width_again_once_the_long_response_has_ended(small_model: Models) -> None:
     """A device for 320 positions of all rows together: four rows beside one long response, then eight."""
-    model = small_model(architecture, torch.float64)
+    model = small_model(HYBRID, torch.float64)
     long = request("long", 60, 20, stop_ids=(), sampling=GREEDY)
     requests = [long, *(request(f"short {n}", 5, 12, stop_ids=(), sampling=GREEDY) for n in range(30))]
     expected = run(model, requests, width=8, block=8)
@@ -107,10 +104,9 @@ def test_the_batch_has_its_whole_width_again_once_the_long_response_has_ended(
     assert [width for width, before in zip(widths, [0, *widths], strict=False) if width != before] == [8, 4, 8]
 
 
-@both
-def test_memory_that_runs_out_at_any_pass_changes_no_token(small_model: Models, architecture: str) -> None:
+def test_memory_that_runs_out_at_any_pass_changes_no_token(small_model: Models) -> None:
     """Once in each pass, of a prompt or of a step: the layers before the third have written to their caches by then."""
-    model = small_model(architecture, torch.float64)
+    model = small_model(HYBRID, torch.float64)
     requests = [
         replace(each, max_new_tokens=limit)
         for each, limit in zip(various(torch.float64, 5), (7, 3, 5, 2, 4), strict=True)
@@ -141,16 +137,13 @@ def test_memory_that_runs_out_at_any_pass_changes_no_token(small_model: Models, 
                 other = expected[one.key]
                 assert (one.finish_reason, one.receipt is None) == (other.finish_reason, other.receipt is None)
                 if one.bank is not None and other.bank is not None and other.bank.tokens:
-                    assert deviation(one.bank, other.bank) < (1e-12 if architecture == "qwen3" else 1e-5)
+                    assert deviation(one.bank, other.bank) < 1e-5
     finally:
         hook.remove()
 
 
-@both
-def test_long_prompts_go_on_in_smaller_chunks(
-    small_model: Models, architecture: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = small_model(architecture, torch.float64)
+def test_long_prompts_go_on_in_smaller_chunks(small_model: Models, capsys: pytest.CaptureFixture[str]) -> None:
+    model = small_model(HYBRID, torch.float64)
     requests = various(torch.float64, 8)
     longer = [
         Request(**{**vars(each), "prompt_ids": tuple(i * 7 % TOKENS for i in range(300)), "read": None})
@@ -260,8 +253,7 @@ def test_reconstructions_shrink_by_themselves(small_model: Models) -> None:
     assert {one.layers for one in found} == {LAYERS}
 
 
-@both
-def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models, architecture: str) -> None:
+def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models) -> None:
     """Its caches are the greatest part of what was used: kept, the next step would find no more room than this one."""
     made: list[weakref.ref[Batch]] = []
 
@@ -272,7 +264,7 @@ def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models, architect
             made.append(weakref.ref(batch))
             return batch
 
-    model = small_model(architecture, torch.float64)
+    model = small_model(HYBRID, torch.float64)
     requests = various(torch.float64, 8)
     stream = Watched(model, tokens=TOKENS, layers=LAYERS, batch_width=8, cache_block=32).run(requests)
     found = [next(stream)]
@@ -282,12 +274,11 @@ def test_a_batch_that_is_given_up_holds_no_memory(small_model: Models, architect
     assert len(found) == len(requests)
 
 
-@both
 def test_memory_that_runs_out_for_the_states_of_an_ended_response(
-    small_model: Models, architecture: str, monkeypatch: pytest.MonkeyPatch
+    small_model: Models, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two responses end at one step, and the second's states cannot be copied: both are generated again, and yielded once."""
-    model = small_model(architecture, torch.float64)
+    model = small_model(HYBRID, torch.float64)
     requests = [request(f"r{number}", 10, 6, stop_ids=(), sampling=GREEDY) for number in range(4)]
     expected = run(model, requests, width=4)
     segment, calls = DecodeCapture.segment, 0

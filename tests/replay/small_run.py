@@ -17,15 +17,13 @@ ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
 
 
-def make_run(
-    folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, *, thinking: bool = False
-) -> RunPaths:
+def make_run(folder: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> RunPaths:
     """Makes everything that the replay reads by the stages' own commands: data, sessions, preflight, T1 and Native."""
     model.save_pretrained(folder / "model")
     tokenizer.save_pretrained(folder / "model")
     stop = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
     (folder / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
-    backbone = {"path": str(folder / "model"), "thinking": thinking}
+    backbone = {"path": str(folder / "model"), "thinking": True}
     # The smoke run's sizes: two sessions of four paths, 8 problems, 72 replays.
     settings: dict[str, Any] = {
         "run": "smoke",

@@ -44,22 +44,17 @@ from tests.replay.small_run import MODEL, contents, make_run, reconfigure, repla
 from tests.sealed import reseal
 
 PLACE = (MODEL, "math500", "native")
-one_model = pytest.mark.parametrize("finished", ["qwen3"], indirect=True)
-hybrid_model = pytest.mark.parametrize("finished", ["qwen3_5"], indirect=True)
 MEASURED = 1
 """The layer with reads; layer 3, the other full-attention layer of the hybrid model, is the last."""
 
 
-@pytest.fixture(scope="module", params=["qwen3", "qwen3_5"])
+@pytest.fixture(scope="module")
 def finished(
-    request: pytest.FixtureRequest,
-    small_tokenizer: Callable[..., PreTrainedTokenizerFast],
-    tmp_path_factory: pytest.TempPathFactory,
+    small_tokenizer: Callable[..., PreTrainedTokenizerFast], tmp_path_factory: pytest.TempPathFactory
 ) -> RunPaths:
-    """A finished replay in each architecture, Qwen3.5 in thinking mode; nobody may change it."""
-    thinking = request.param == "qwen3_5"
-    model = random_model(request.param, max_position_embeddings=2048)
-    paths = make_run(tmp_path_factory.mktemp(request.param), model, small_tokenizer(thinking), thinking=thinking)
+    """A finished replay of the hybrid architecture in thinking mode; nobody may change it."""
+    model = random_model("qwen3_5", max_position_embeddings=2048)
+    paths = make_run(tmp_path_factory.mktemp("replay"), model, small_tokenizer(True))
     replay(paths, "--design")
     for number in range(2):
         replay(paths, "--shard", str(number), "--of", "2")
@@ -119,7 +114,6 @@ def test_every_prefix_with_the_sessions_next_problem_is_that_rows_prompt(finishe
     assert compared == 8 * 4 * 3  # sessions, paths, depths
 
 
-@one_model
 def test_a_saved_prompt_that_the_prefix_does_not_begin_is_refused(copied: RunPaths) -> None:
     path = copied.responses(*PLACE)
     rows = list(read_table(path, RESPONSES))
@@ -277,8 +271,8 @@ def safetensor_points(points: list[str]) -> list[int]:
 def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_twice(
     finished: RunPaths, copied: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed before the first history's file is there, and after the fifth's."""
-    kept = 5 if load_run(finished.folder).models[MODEL].thinking else 0
+    """Killed after the fifth history's file."""
+    kept = 5
     monkeypatch.setattr(Progress, "FILE_SECONDS", 0.0)  # or a fast machine is killed before its second report
     forget_states(copied)
     shutil.copytree(copied.folder, whole := copied.folder.parent / "whole")
@@ -302,7 +296,6 @@ def test_killed_and_shared_out_anew_gives_the_same_bytes_and_measures_nothing_tw
     assert contents(copied) == contents(finished)
 
 
-@one_model
 def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     finished: RunPaths, copied: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -327,7 +320,6 @@ def test_a_damaged_file_is_named_renamed_and_measured_again_alone(
     assert contents(copied) == contents(finished)
 
 
-@one_model
 def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> None:
     checksums = copied.replay_checksums(MODEL)
     group = study_of(copied).design.groups[1]
@@ -343,7 +335,6 @@ def test_a_reader_refuses_another_file_than_the_sealed_one(copied: RunPaths) -> 
             ReplayStates(checksums).cells(2, group.history_coverage, 1, "masses", 0)
 
 
-@one_model
 def test_a_reader_reads_no_whole_file_that_is_older_than_the_checksums(
     copied: RunPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,7 +356,6 @@ def test_a_reader_reads_no_whole_file_that_is_older_than_the_checksums(
         read()
 
 
-@one_model
 def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
     study = study_of(finished)
     references = next(study.design.work())
@@ -379,7 +369,6 @@ def test_a_number_that_is_not_finite_is_refused(finished: RunPaths) -> None:
 # ---------------------------------------------------------------- refusals
 
 
-@one_model
 def test_a_design_that_the_data_cannot_fill_is_refused_with_the_missing_numbers(copied: RunPaths) -> None:
     reconfigure(copied, problem_coverage={"current_problems": 5, "histories": 2}, analysis=None)
     with pytest.raises(ValueError, match=r"needs 5 current problems in each half .*there are 4; set smaller") as caught:
@@ -387,7 +376,6 @@ def test_a_design_that_the_data_cannot_fill_is_refused_with_the_missing_numbers(
     assert f"the saved turns of 'native' of {MODEL} on math500 do not fill the design" in str(caught.value)
 
 
-@one_model
 def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
     path = copied.responses(*PLACE)
     rows = list(read_table(path, RESPONSES))
@@ -400,7 +388,6 @@ def test_paths_without_all_turns_are_no_histories(copied: RunPaths) -> None:
         replay(copied, "--design")
 
 
-@hybrid_model
 def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finished: RunPaths) -> None:
     study = study_of(finished)
     sessions: dict[str, list[str]] = defaultdict(list)
@@ -421,7 +408,6 @@ def test_histories_fit_the_model_s_context_with_the_longest_current_turn(finishe
         assert complete == {path for path, tokens in needed.items() if tokens <= context}
 
 
-@one_model
 def test_a_disk_that_is_too_small_is_refused_beforehand(
     copied: RunPaths, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -438,7 +424,6 @@ def test_a_disk_that_is_too_small_is_refused_beforehand(
     assert not copied.replay_states(MODEL).exists()
 
 
-@hybrid_model
 def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copied: RunPaths) -> None:
     full = study_of(finished).backbone.architecture.full_attention_layers
     assert full == (1, 3)
@@ -449,7 +434,6 @@ def test_a_layer_without_reads_is_refused_with_its_key(finished: RunPaths, copie
                 replay(copied, *words)
 
 
-@hybrid_model
 def test_a_reported_layer_that_the_model_lacks_is_refused_before_anything_is_measured(copied: RunPaths) -> None:
     for layer in (4, 2):  # beyond the last, and without full attention
         reconfigure(copied, analysis={"reported_layer": layer, "neighborhoods": [1]})

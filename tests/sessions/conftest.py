@@ -53,9 +53,9 @@ def copied(study: Study, folder: Path) -> Study:
     return replace(study, folder=folder, first_rows=deepcopy(study.first_rows), layout={}, failed=[])
 
 
-@pytest.fixture(params=["qwen3", "qwen3_5"])
+@pytest.fixture(params=["qwen3_5"])
 def study(request: pytest.FixtureRequest, answered_study: Callable[[str], Study], tmp_path: Path) -> Study:
-    """A copy that a test may change, but for the model."""
+    """A copy that a test may change, but for the model. The hybrid has all states that can be lost."""
     return copied(answered_study(request.param), tmp_path)
 
 

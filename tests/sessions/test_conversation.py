@@ -89,8 +89,7 @@ def evaluated(model: Path, controller: Path, condition: Condition, sampling: Sam
     return rows(condition, 4, first, Control("c", LAYERS, True, reflector) if condition == "stair" else None)
 
 
-@pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])
-@pytest.mark.parametrize("condition", ["native", "stair"])
+@pytest.mark.parametrize(("condition", "sampling"), [("native", GREEDY), ("stair", SAMPLED)], ids=["native", "stair"])
 def test_four_turns_have_the_evaluations_tokens(
     model: Path, controller: Path, condition: Condition, sampling: SamplingSettings, tmp_path: Path
 ) -> None:

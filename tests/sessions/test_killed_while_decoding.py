@@ -74,8 +74,10 @@ def in_shards(study: Study, condition: str, of: int, width: int, numbers: tuple[
     return rows_of(found)
 
 
-@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
-@pytest.mark.parametrize(("dtype", "sampling"), [(torch.float64, "greedy"), (torch.float32, "sampled")])
+@pytest.mark.parametrize(
+    ("architecture", "dtype", "sampling"),
+    [("qwen3", torch.float64, "greedy"), ("qwen3_5", torch.float32, "sampled")],
+)
 def test_tokens_are_the_same_alone_in_a_batch_of_16_killed_and_in_other_shards(
     small_model: Models,
     small_tokenizer: Tokenizers,
