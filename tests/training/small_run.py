@@ -100,7 +100,7 @@ def _rollout(record: str, problem: str, sample: int, ids: list[int]) -> dict[str
     )  # fmt: skip
 
 
-def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[str]:
+def train_command(paths: RunPaths, controller: str) -> list[str]:
     """The command that trains, as the workflow's rules call it."""
     inputs = [
         paths.training_pool(MODEL),
@@ -112,12 +112,7 @@ def train_command(paths: RunPaths, controller: str, workers: int = 1) -> list[st
     names = load_run(paths.folder).controllers[controller].files
     outputs = [str((paths.controller(MODEL, controller) / name).relative_to(paths.folder)) for name in names]
     stair = [str(Path(sys.executable).parent / "stair"), "job", "train_controller", f"model={MODEL}"]
-    words = [*stair, f"controller={controller}", "--inputs", *files, "--outputs", *outputs]
-    if workers == 1:
-        return words
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
-    # After the dashes nothing is torchrun's own: it takes `--run` for a short form of its options.
-    return [*torchrun, "--no-python", "--", *words]
+    return [*stair, f"controller={controller}", "--inputs", *files, "--outputs", *outputs]
 
 
 def surroundings() -> dict[str, str]:
@@ -126,11 +121,9 @@ def surroundings() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 
 
-def train(
-    paths: RunPaths, controller: str, workers: int = 1, shell: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Trains in processes of its own, which fork from the warm process if `shell` names one."""
-    command, environment = train_command(paths, controller, workers), shell or surroundings()
-    done = subprocess.run(command, cwd=paths.folder, env=environment, capture_output=True, text=True, timeout=200)
+def train(paths: RunPaths, controller: str) -> subprocess.CompletedProcess[str]:
+    """Trains in a process of its own."""
+    command = train_command(paths, controller)
+    done = subprocess.run(command, cwd=paths.folder, env=surroundings(), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr
     return done

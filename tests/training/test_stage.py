@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import multiprocessing
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,7 +23,6 @@ from safetensors.torch import load_file
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from stair.cli.job import run_job
-from stair.cli.warm import warm_process
 from stair.config.paths import START, RunPaths
 from stair.config.resolve import ConfigError, load_run
 from stair.config.training import CONTROLLER_FILES
@@ -89,6 +90,7 @@ def test_a_trained_controller_is_its_files_and_they_load_in_one_line(trained: Ru
             "none",
         )
         assert str(trained.folder) not in (folder / "adapter_config.json").read_text()
+        assert settings["target_modules"] == sorted(settings["target_modules"]), "not as a process keeps its sets"
         assert settings["peft_version"] == metadata.version("peft")
     assert manifest["parameters"] == sum(tensor.numel() for tensor in weights_of(trained, kind).values())
     text = (folder / "README.md").read_text()
@@ -183,11 +185,14 @@ def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:
     """
     one, two, kind = make(tmp_path / "one", DOUBLE), make(tmp_path / "two", DOUBLE), "lora_stair"
     run(one, kind)
-    with warm_process(shell := surroundings()):
-        train(two, kind, workers=2, shell=shell)
-    # Equal settings are equal files, in whatever order a process keeps its sets.
-    ours, theirs = (each.controller(MODEL, kind) / "adapter_config.json" for each in (one, two))
-    assert ours.read_bytes() == theirs.read_bytes()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(listening.getsockname()[1])}
+    workers = [multiprocessing.get_context("fork").Process(target=work, args=(two, kind, shared, n)) for n in "01"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(100)
+    assert [worker.exitcode for worker in workers] == [0, 0]
     found, expected = weights_of(two, kind), weights_of(one, kind)
     assert found.keys() == expected.keys()
     for name, tensor in found.items():
@@ -198,6 +203,14 @@ def test_two_workers_are_one(make: Make, tmp_path: Path) -> None:
             assert (mine[column] == "") == (yours[column] == "")
             if mine[column]:
                 assert float(mine[column]) == pytest.approx(float(yours[column]), rel=1e-5)
+
+
+def work(paths: RunPaths, controller: str, environment: dict[str, str], rank: str) -> None:
+    """What each process of torchrun does."""
+    os.environ |= {**environment, "RANK": rank, "LOCAL_RANK": rank}
+    os.environ.pop(START, None)
+    names = {"model": MODEL, "controller": controller}
+    run_job(load_run(paths.folder), paths, "train_controller", names, [], [paths.weights(MODEL, controller)], 1)
 
 
 def newest(folder: Path) -> int:
