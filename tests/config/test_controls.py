@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
-from stair.config.resolve import ConfigError, dump, resolve, validate
+from stair.config.resolve import ConfigError, resolve
 from stair.core import ReadSpecification
 from stair.records.keys import digest_of
 from stair.stages.evaluation.settings import evaluation
@@ -43,11 +42,6 @@ def test_the_papers_conditions() -> None:
     assert (config.acts("shared_t1/bank_free"), config.reads_bank("shared_t1/bank_free")) == (True, False)
     assert config.condition("shared_t1/stair_prefix-2048").label == "STAIR 2K"
     assert config.section_of("shared_t1/stair").seed == "shared-t1"
-
-
-def test_the_resolved_configuration_comes_back_as_it_was() -> None:
-    config = resolved()
-    assert validate(yaml.safe_load(dump(config)), "the resolved configuration") == config
 
 
 def test_a_study_has_folders_of_its_own() -> None:

@@ -64,10 +64,6 @@ def test_a_job_is_opened_without_any_heavy_package() -> None:
     assert loaded("import stair.cli.main, stair.pipeline.job_inputs, stair.records.manifest") == set()
 
 
-def test_the_check_sees_what_is_loaded() -> None:
-    assert loaded("import tokenizers") == {"tokenizers"}
-
-
 def test_the_configuration_is_resolved_without_any_heavy_package() -> None:
     assert (
         loaded(

@@ -8,22 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.programs import REQUIRED, needs
+from tests.programs import REQUIRED
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "envs" / "debian.sh"
-
-
-def test_a_test_without_its_program_is_skipped_with_the_remedy_and_in_ci_it_runs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv(REQUIRED, raising=False)
-    mark = needs("no-such-program", "latex").mark
-    assert mark.args == (True,)
-    assert mark.kwargs["reason"] == "no-such-program is not installed; on Debian and Ubuntu: envs/debian.sh latex"
-    assert needs("bash", "latex").mark.args == (False,)
-    monkeypatch.setenv(REQUIRED, "1")
-    assert needs("no-such-program", "latex").mark.args == (False,)
 
 
 def test_ci_installs_and_requires_the_programs() -> None:

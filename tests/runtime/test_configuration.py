@@ -54,15 +54,6 @@ def test_without_its_model_benchmark_or_controller_there_is_no_study(removed: di
     assert "bank_runtime" not in [each.name for each in exhibits(config)]
 
 
-def test_the_overlay_of_the_readme_has_no_study(tmp_path: Path) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    overlay = tmp_path / "mine.yaml"
-    overlay.write_text(text.split("```yaml\n", 1)[1].split("```", 1)[0], encoding="utf-8")
-    config = resolve(ROOT, {"run": str(overlay)})
-    assert list(config.models) == ["mine"]
-    assert config.runtime is None
-
-
 def test_shapes_only_measures() -> None:
     config = resolve(ROOT, {"run": "shapes"})
     assert config.only_measures
