@@ -91,13 +91,6 @@ def readout(model: PreTrainedModel, case: Case, seen: Seen) -> Tensor:
     return z
 
 
-def lost(seen: Seen, native: Seen, z: Tensor, weight: Tensor, start: int) -> float:
-    """How far the change of the attention output is from W_O (g * z) in FP64, relative."""
-    wanted = z.double() @ weight.double().T
-    change = seen.output[:, start:].double() - native.output[:, start:].double()
-    return float((change - wanted).norm() / wanted.norm())
-
-
 @pytest.mark.parametrize("signal", [0.03, 0.003])
 def test_in_bf16_the_projections_input_is_natives_and_its_output_a_twins_in_the_papers_order(
     model: PreTrainedModel, signal: float
@@ -111,18 +104,6 @@ def test_in_bf16_the_projections_input_is_natives_and_its_output_a_twins_in_the_
     twin[0, case.start :] = native.output[0, case.start :] + F.linear(z[0], weight)
     assert torch.equal(seen.output, twin)
     assert not torch.equal(seen.output, native.output)
-
-
-@pytest.mark.parametrize("signal", [0.03, 0.003])
-def test_in_bf16_less_is_rounded_away_than_before_the_projection(model: PreTrainedModel, signal: float) -> None:
-    low, case, native, seen = bf16(model, signal)
-    z = readout(low, case, seen)
-    projection = low.get_decoder().layers[LAYERS[0]].self_attn.o_proj
-    entering = native.entering.clone()
-    entering[:, case.start :] += z
-    before = dataclasses.replace(seen, output=projection(entering))
-    kept, old = (lost(each, native, z, projection.weight, case.start) for each in (seen, before))
-    assert kept < 0.8 * old, (kept, old)
 
 
 def test_the_readout_passes_through_the_weight_alone_and_the_native_path_keeps_its_bias(

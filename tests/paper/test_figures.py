@@ -211,20 +211,8 @@ def test_a_dollar_in_a_note_or_label_is_text(note: str, run: RunPaths, tmp_path:
 # ---------------------------------------------------------------- it prints
 
 
-def test_files_are_of_the_texts_width_with_embedded_fonts_and_equal_bytes_when_drawn_again(
-    request: pytest.FixtureRequest,
-    drawn: Figure,
-    config: Config,
-    responses: Responses,
-    run: RunPaths,
-    tmp_path: Path,
-) -> None:
-    files = []
-    for each in (drawn, figure(request.node.callspec.params["drawn"], config, responses, run)):
-        write(each, Labels.of(config), lambda suffix: tmp_path / f"figure{suffix}")
-        files.append([(tmp_path / f"figure{suffix}").read_bytes() for suffix in (".csv", ".pdf", ".png")])
-    table, pdf, _ = files[0]
-    assert files[1] == files[0]
+def test_files_are_of_the_texts_width_with_embedded_fonts(drawn: Figure, config: Config, tmp_path: Path) -> None:
+    table, pdf, _ = written(drawn, config, tmp_path)
     assert b"/CIDFontType2" in pdf and b"/FontFile2" in pdf, "TrueType, Type 42"
     assert b"/Type3" not in pdf
     assert b"Date" not in pdf
@@ -232,6 +220,18 @@ def test_files_are_of_the_texts_width_with_embedded_fonts_and_equal_bytes_when_d
     assert float(box) == pytest.approx(TEXT_WIDTH * 72)
     rows = list(csv.DictReader(io.StringIO(table.decode())))
     assert len(rows) == len(drawn.values)
+
+
+def written(figure: Figure, config: Config, folder: Path) -> list[bytes]:
+    write(figure, Labels.of(config), lambda suffix: folder / f"figure{suffix}")
+    return [(folder / f"figure{suffix}").read_bytes() for suffix in (".csv", ".pdf", ".png")]
+
+
+def test_drawn_again_a_figure_has_equal_bytes(
+    config: Config, responses: Responses, run: RunPaths, tmp_path: Path
+) -> None:
+    first, again = (written(figure("overview", config, responses, run), config, tmp_path) for _ in range(2))
+    assert first == again
 
 
 def test_conditions_differ_in_grey() -> None:
@@ -281,20 +281,22 @@ def extents(figure: Figure) -> dict[object, object]:
         }
 
 
-def test_no_type_overlaps_and_none_leaves_the_figure(drawn: Figure) -> None:
-    boxes = list(extents(drawn).items())
+def assert_apart(boxes: list[tuple[object, object]], page: object) -> None:
+    """No type overlaps other type or leaves the figure."""
     assert len(boxes) > 10
-    page = drawn.drawing.bbox
     for text, box in boxes:
         inside = (
             box.x0 >= page.x0 - 0.5 and box.x1 <= page.x1 + 0.5 and box.y0 >= page.y0 - 0.5 and box.y1 <= page.y1 + 0.5
         )
         assert inside, text
-    for place, (one, first) in enumerate(boxes):
-        for other, second in boxes[place + 1 :]:
-            wide = min(first.x1, second.x1) - max(first.x0, second.x0)
-            high = min(first.y1, second.y1) - max(first.y0, second.y0)
-            assert wide <= 0 or high <= 0.5, (one.get_text(), other.get_text(), wide, high)
+    for (one, first), (other, second) in itertools.combinations(boxes, 2):
+        wide = min(first.x1, second.x1) - max(first.x0, second.x0)
+        high = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert wide <= 0 or high <= 0.5, (one, other, wide, high)
+
+
+def test_no_type_overlaps_and_none_leaves_the_figure(drawn: Figure) -> None:
+    assert_apart(list(extents(drawn).items()), drawn.drawing.bbox)
 
 
 def test_type_is_large_enough_to_read(drawn: Figure) -> None:

@@ -21,8 +21,6 @@ from stair.config.replay import REPLAY_PARTS
 from stair.config.resolve import resolve
 from stair.paper.figures.figure import Figure, write
 from stair.paper.figures.style import GROUPS as STYLES
-from stair.paper.figures.style import MATCHED
-from stair.paper.figures.style import SHUFFLED as GRAY
 from stair.paper.labels import Labels
 from stair.paper.make import build_figure
 from stair.paper.replay_numbers import COLUMNS, DIRECTIONS, GROUPS, ReplayNumbers
@@ -37,7 +35,7 @@ from stair.stages.replay.analysis.statistics_table import Quantity, Statistic, w
 from stair.stages.replay.measurement.categories import CATEGORIES
 from stair.statistics.grid import Responses
 from tests.paper.sources import figure_of
-from tests.paper.test_figures import extents, lines
+from tests.paper.test_figures import assert_apart, extents, lines
 from tests.statistics.paper_rows import PAPER_VALUES, rows_of_main_conditions
 
 ROOT = Path(__file__).parents[2]
@@ -180,12 +178,6 @@ def test_groups_are_solid_and_dashed_with_hollow_squares(figures: dict[str, Figu
     assert all(line.get_linestyle() == "--" and line.get_markerfacecolor() == "none" for line in second)
 
 
-def test_attention_has_four_panels_with_common_scales(figures: dict[str, Figure]) -> None:
-    axes = figures["attention"].drawing.axes
-    assert len(axes) == 4
-    assert len({each.get_ylim() for each in axes}) == len({each.get_xlim() for each in axes}) == 1
-
-
 def test_historical_computation_marks_the_reported_layer_and_draws_transitions(figures: dict[str, Figure]) -> None:
     found = figures["historical_computation"]
     marked = [axes for axes in found.drawing.axes if any(list(line.get_xdata()) == [19, 19] for line in axes.lines)]
@@ -199,12 +191,6 @@ def test_historical_computation_marks_the_reported_layer_and_draws_transitions(f
     assert "128 current problems" in shown and "32 three-turn histories" in shown
     assert "additive 99.31%, interaction 0.69%" in shown
     assert "interaction energy fractions 0.69% and 0.69%" in shown
-
-
-def test_neighborhood_joins_the_sizes_in_purple_and_gray(figures: dict[str, Figure]) -> None:
-    for axes in figures["neighborhood"].drawing.axes:
-        assert [list(line.get_xdata()) for line in axes.lines] == [[8, 16, 32]] * 4
-        assert [line.get_color() for line in axes.lines] == [MATCHED] * 2 + [GRAY] * 2
 
 
 def test_sizes_are_drawn_in_order_in_whatever_order_the_key_lists_them(config: Config) -> None:
@@ -259,15 +245,6 @@ def test_each_curve_is_drawn_from_its_own_statistics(config: Config) -> None:
     ]
 
 
-def test_read_prediction_has_a_zero_line_and_points_of_both_directions(figures: dict[str, Figure]) -> None:
-    left, right = figures["read_prediction"].drawing.axes
-    for axes, points in ((left, 4), (right, 5)):
-        zero, first, second = axes.lines
-        assert list(zero.get_ydata()) == [0, 0]
-        assert len(first.get_xdata()) == len(second.get_xdata()) == points
-        assert first.get_marker() != second.get_marker() and first.get_color() != second.get_color()
-
-
 # ---------------------------------------------------------------- numbers that cannot be had
 
 
@@ -310,16 +287,7 @@ def test_no_type_overlaps_and_none_leaves_the_figure(figure: Figure) -> None:
         if tick not in axis._update_ticks()  # a tick beyond the axis's limits is not drawn
         for label in (tick.label1, tick.label2)
     ]
-    boxes, page = [(text, box) for text, box in extents(figure).items() if text not in ticks], figure.drawing.bbox
-    assert len(boxes) > 10
-    for text, box in boxes:
-        assert box.x0 >= page.x0 - 0.5 and box.x1 <= page.x1 + 0.5, text  # type: ignore[attr-defined]
-        assert box.y0 >= page.y0 - 0.5 and box.y1 <= page.y1 + 0.5, text  # type: ignore[attr-defined]
-    for place, (one, first) in enumerate(boxes):
-        for other, second in boxes[place + 1 :]:
-            wide = min(first.x1, second.x1) - max(first.x0, second.x0)  # type: ignore[attr-defined]
-            high = min(first.y1, second.y1) - max(first.y0, second.y0)  # type: ignore[attr-defined]
-            assert wide <= 0 or high <= 0.5, (one, other, wide, high)
+    assert_apart([each for each in extents(figure).items() if each[0] not in ticks], figure.drawing.bbox)
 
 
 def test_a_figure_is_made_from_its_parts_and_waits_for_no_other(config: Config) -> None:

@@ -1,4 +1,4 @@
-"""Resamples of source blocks, and the coverage of intervals."""
+"""Resamples of source blocks, and intervals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from stair.stages.replay.analysis.block_intervals import BlockResamples, block_interval
-from stair.stages.replay.analysis.decomposition import decompose, energy
 
 
 def test_resamples_draw_whole_blocks() -> None:
@@ -41,28 +40,3 @@ def test_too_few_blocks_are_not_resampled() -> None:
     assert not list(BlockResamples((1, 1, 2, 3, 4), 400, ("seed",)))
     ends = block_interval(1.0, [], 4)
     assert ends == (None, None, "none: 4 source blocks, and an interval needs 5")
-
-
-def test_intervals_cover_a_planted_energy_fraction() -> None:
-    """Blocks differ in the size of their interaction; the truth is that of endless histories of this kind."""
-    generator, problems, hidden = np.random.default_rng(2), 12, 8
-    blocks = tuple(number // 2 for number in range(34))
-    truth, covered, rounds = 1.5 / (1 + 1.5), 0, 150
-    for _ in range(rounds):
-        # A block's variance is 1 or 2; the additive part is the problems' alone.
-        spread = np.sqrt(generator.integers(1, 3, 17)[list(blocks)])
-        noise = spread[:, None] * generator.normal(0, 1, (problems, 34, hidden))
-        own = generator.normal(0, 1, (problems, 1, hidden))
-        own *= np.sqrt(problems * hidden / np.square(own).sum())
-        parts = decompose(own + noise)
-        # What the means of 12 problems and 34 histories take from the interaction is given back.
-        fraction = parts.energies()["interaction"] / energy(parts.raw)
-        estimate = fraction / (1 - 1 / problems) / (1 - 1 / 34)
-        scale = estimate / fraction
-        resamples = BlockResamples(blocks, 200, ("coverage",))
-        drawn = [decompose(parts.raw[:, chosen]) for chosen in resamples]
-        resampled = np.array([scale * each.energies()["interaction"] / energy(each.raw) for each in drawn])
-        ends = block_interval(estimate, resampled, resamples.count)
-        assert ends.low is not None and ends.high is not None
-        covered += ends.low <= truth <= ends.high
-    assert covered / rounds > 0.88

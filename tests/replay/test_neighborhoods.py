@@ -1,4 +1,4 @@
-"""Folds, pairs, shuffles, neighborhoods and whitening, beside loops and planted structure."""
+"""Folds, pairs, shuffles and neighborhoods, beside loops."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stair.stages.replay.analysis.decomposition import decompose
 from stair.stages.replay.analysis.neighborhoods import (
     AnchorShuffles,
     Fold,
-    Overlaps,
     history_pairs,
     neighbor_table,
     overlaps,
@@ -34,15 +32,6 @@ def folded(problems: Sequence[str]) -> tuple[Fold, ...]:
 def anchor_shuffles(problems: int, histories: int, *, exclude_fixed: bool = False) -> AnchorShuffles:
     names = named("p", problems)
     return AnchorShuffles(names, named("h", histories), folded(names), ["first", "second"], exclude_fixed=exclude_fixed)
-
-
-def measured(view: np.ndarray, *, sizes: Sequence[int] = (8,), exclude_fixed: bool = False) -> Overlaps:
-    """All overlaps of [problems, histories, width] coordinates, for histories each of a block."""
-    problems, histories, _ = view.shape
-    pairs = history_pairs(list(range(100, 100 + histories)), list(range(histories)), named("h", histories), pairs=8)
-    table = neighbor_table([view] * 4, folded(named("p", problems)), range(histories), max(sizes))
-    shuffles = anchor_shuffles(problems, histories, exclude_fixed=exclude_fixed)
-    return overlaps(table, pairs, [shuffles.of_pair(*pair) for pair in pairs], sizes)
 
 
 def test_folds_are_exact_quarters_of_a_function_of_names() -> None:
@@ -141,36 +130,3 @@ def test_a_projection_is_a_function_of_its_names_and_keeps_norms() -> None:
     vectors = np.random.default_rng(7).normal(0, 1, (50, 2560)).astype(np.float32)
     ratios = np.linalg.norm(project(projection, vectors), axis=1) / np.linalg.norm(vectors, axis=1)
     assert 0.9 < ratios.mean() < 1.1
-
-
-def test_independent_noise_overlaps_as_chance_has_it() -> None:
-    noise = decompose(np.random.default_rng(9).normal(0, 1, (128, 16, 256))).interaction
-    found = measured(noise, sizes=(8, 16, 32))
-    chance = np.array([8, 16, 32]) / 96
-    np.testing.assert_allclose(found.matched, chance, atol=0.02)
-    np.testing.assert_allclose(found.shuffled, [chance, chance], atol=0.02)
-
-
-def planted_interaction(generator: np.random.Generator, noise: float) -> np.ndarray:
-    """Each history turns the problems' own directions its way: distances recur across histories."""
-    own = generator.normal(0, 1, (64, 24))
-    turns = np.stack([np.linalg.qr(generator.normal(0, 1, (24, 24)))[0] for _ in range(12)])
-    return np.einsum("xi,hij->xhj", own, turns) + noise * generator.normal(0, 1, (64, 12, 24))
-
-
-def test_a_planted_interaction_recurs_and_shuffled_histories_destroy_it() -> None:
-    generator = np.random.default_rng(10)
-    planted = planted_interaction(generator, 0.3)
-    additive = generator.normal(0, 5, (64, 1, 24)) + generator.normal(0, 5, (12, 24))
-    found = measured(decompose(planted + additive).interaction, exclude_fixed=True)
-    names = named("p", 64)
-    pairs = history_pairs(list(range(100, 112)), list(range(12)), named("h", 12), pairs=8)
-    truth = planted - planted.mean(axis=1, keepdims=True) - planted.mean(axis=0) + planted.mean(axis=(0, 1))
-    brute = naive.overlap(truth.tolist(), names, [fold.anchors.tolist() for fold in folded(names)], pairs, 8)
-    assert found.matched[0] == pytest.approx(brute, abs=0.005)
-    assert found.matched[0] > found.shuffled.mean() + 0.3
-    mixed = planted.copy()
-    for problem in range(64):
-        mixed[problem] = planted[problem, generator.permutation(12)]
-    lost = measured(decompose(mixed + additive).interaction, exclude_fixed=True)
-    assert lost.matched[0] == pytest.approx(lost.shuffled.mean(), abs=0.04)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +25,21 @@ from tests.scored import score
 from tests.sessions.conftest import Finished
 from tests.sessions.protocol_cases import PROBLEMS, Rows
 
-COUNTS = {"math500": 500, "aime2025": 30, "amc23": 34, "gpqa_diamond": 198}
+BENCHMARKS = ("math500", "aime2025", "amc23", "gpqa_diamond")
 THINKING = ("qwen3.5-4b", "qwen3.5-9b")
 
 
 @pytest.fixture(scope="module")
 def paper() -> Config:
     return resolve(Path(__file__).parents[2], {"run": "paper"})
+
+
+OWN = {"condition", "session_id", "bank_tokens", "captured_tokens"}
+"""What a reused first turn may say of its own."""
+
+
+def without_own(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in OWN}
 
 
 def schedule(count: int) -> Rows:
@@ -41,40 +51,6 @@ def trajectories(rows: Rows) -> dict[tuple[str, int], Rows]:
     for row in rows:
         found[row["session_id"], row["sample"]].append(row)
     return found
-
-
-@pytest.mark.parametrize("count", COUNTS.values())
-def test_n_problems_give_n_four_turn_sessions(count: int) -> None:
-    turns = Counter(row["session_id"] for row in schedule(count))
-    assert len(turns) == count
-    assert set(turns.values()) == {4}
-
-
-@pytest.mark.parametrize("count", COUNTS.values())
-def test_every_problem_occurs_once_at_each_turn_across_different_sessions(count: int) -> None:
-    rows = schedule(count)
-    for turn in range(1, 5):
-        assert sorted(row["problem_id"] for row in rows if row["turn"] == turn) == sorted(
-            f"p{number}" for number in range(count)
-        )
-    sessions = defaultdict(set)
-    for row in rows:
-        sessions[row["problem_id"]].add(row["session_id"])
-    assert {len(found) for found in sessions.values()} == {4}
-
-
-def test_the_four_problems_of_a_session_are_distinct() -> None:
-    problems = defaultdict(set)
-    for row in schedule(34):
-        problems[row["session_id"]].add(row["problem_id"])
-    assert {len(found) for found in problems.values()} == {4}
-
-
-def test_a_problem_is_history_in_one_session_and_asked_later_in_another() -> None:
-    turns = defaultdict(set)
-    for row in schedule(30):
-        turns[row["problem_id"]].add(row["turn"])
-    assert all(found == {1, 2, 3, 4} for found in turns.values())
 
 
 def test_the_assignments_are_fixed_across_models_and_conditions(finished: Finished) -> None:
@@ -150,10 +126,10 @@ def test_vanilla_evaluates_every_problem_independently(finished: Finished) -> No
 
 @pytest.mark.parametrize("condition", ["native", "stair"])
 def test_vanillas_saved_responses_are_the_shared_t1(finished: Finished, condition: str) -> None:
-    saved = {(row["problem_id"], row["sample"]): row["response_ids"] for row in finished.rows["vanilla"]}
+    saved = {(row["problem_id"], row["sample"]): without_own(row) for row in finished.rows["vanilla"]}
     first = [row for row in finished.rows[condition] if row["turn"] == 1]
     assert len(first) == 5 * 2
-    assert all(row["response_ids"] == saved[row["problem_id"], row["sample"]] for row in first)
+    assert all(without_own(row) == saved[row["problem_id"], row["sample"]] for row in first)
     asked = {request.prompt_ids for request in finished.engines[condition].requests.values()}
     opening = {tuple(finished.study.renderer.prompt_ids([], PROBLEMS[row["problem_id"]].user)) for row in first}
     assert not asked & opening, "nothing was generated for a T1 that is reused"
@@ -226,7 +202,7 @@ def test_the_9b_model_runs_in_bf16(paper: Config) -> None:
 def test_the_recorded_decoding_settings(
     paper: Config, model: str, temperature: float, top_p: float, presence: float
 ) -> None:
-    for benchmark in COUNTS:
+    for benchmark in BENCHMARKS:
         found = paper.models[model].sampling_for(benchmark)
         assert (found.temperature, found.top_p, found.top_k) == (temperature, top_p, 20)
         assert (found.presence_penalty, found.min_p, found.repetition_penalty) == (presence, 0.0, 1.0)
@@ -234,7 +210,7 @@ def test_the_recorded_decoding_settings(
 
 def test_the_output_limits_by_model_and_benchmark(paper: Config) -> None:
     limits = {
-        model: {benchmark: paper.models[model].sampling_for(benchmark).max_new_tokens for benchmark in COUNTS}
+        model: {benchmark: paper.models[model].sampling_for(benchmark).max_new_tokens for benchmark in BENCHMARKS}
         for model in paper.models
     }
     assert set(limits["qwen3-4b-instruct"].values()) == {16_384}

@@ -17,7 +17,6 @@ from stair.sessions.run import run_shard, sealed_rows
 from stair.sessions.trajectory import Trajectory
 from tests.conftest import LAYERS
 from tests.sessions.protocol_cases import READS, Rows, Study, WatchedEngine, in_order
-from tests.sessions.test_killed_while_decoding import killed_at_step
 from tests.sessions.test_noise_floor import tokens_of
 
 READING = ("stair", "random_reflector", "direct_read", "kv_permutation", "stair_prefix", "stair_null")
@@ -93,18 +92,6 @@ def test_conditions_share_t1_prompt_seed_budget_and_bank_and_only_t2_differs(stu
     assert all(check.passed for check in group_checks(every, settings, "here"))
 
 
-def test_a_permutation_is_another_one_for_each_answer_and_a_function_of_its_name(shared: Study, tmp_path: Path) -> None:
-    """Equal key digests: the bank is STAIR's own, and what is permuted is how it is read."""
-    seeds = []
-    for folder in ("once", "again"):
-        engine = WatchedEngine(shared.model)
-        second(shared, tmp_path / folder).go("kv_permutation", engine)
-        reads = [request.read for request in engine.requests.values()]
-        seeds.append({read.specification.permutation_seed for read in reads if read is not None})
-    assert seeds[0] == seeds[1]
-    assert len(seeds[0]) == 4 * 2
-
-
 def test_bank_free_at_zero_equals_native_and_reads_no_bank(shared: Study, tmp_path: Path) -> None:
     native = shared.go("native", WatchedEngine(shared.model))
     engine = WatchedEngine(shared.model)
@@ -119,15 +106,6 @@ def test_bank_free_at_zero_equals_native_and_reads_no_bank(shared: Study, tmp_pa
     scaled = second(shared, tmp_path / "scaled").go("bank_free", WatchedEngine(shared.model))
     assert tokens_of(scaled) != tokens_of(native)
     assert all(row["readout_norm"] > 0 for row in scaled if row["turn"] == 2)
-
-
-@pytest.mark.parametrize("condition", ["kv_permutation", "bank_free"])
-def test_killed_while_decoding_it_resumes_to_the_same_rows(shared: Study, tmp_path: Path, condition: str) -> None:
-    expected = second(shared, tmp_path / "undisturbed").go(condition, WatchedEngine(shared.model, width=2))
-    again = second(shared, tmp_path / "again")
-    for step in (3, 9):
-        killed_at_step(again, condition, step, 2)
-    assert again.go(condition, WatchedEngine(shared.model, width=2)) == expected
 
 
 def no_engine() -> Engine:

@@ -109,12 +109,6 @@ def test_the_order_of_responses_does_not_matter(many: list[Rollout]) -> None:
     assert [row["session_id"] for row in sessions] == sorted(row["session_id"] for row in sessions)
 
 
-def test_a_table_of_sessions_is_written_as_it_is(tmp_path: Any) -> None:
-    sessions = sessions_of(rollouts([1] * 8))
-    write_table(tmp_path / "s.parquet", TRAINING_SESSIONS, sessions)
-    assert read_table(tmp_path / "s.parquet", TRAINING_SESSIONS) == sessions
-
-
 def test_four_problems_are_enough_and_three_are_not() -> None:
     rows = rollouts([1] * 4)
     check_sessions(sessions_of(rows), rows)
@@ -257,27 +251,6 @@ def on_disk(paths: RunPaths, model: str, splits: list[str], without: str) -> lis
     ]
     write_table(paths.rollouts(model), ROLLOUTS, rows)
     return responses
-
-
-# About as many source records as the paper has: its update counts imply 14,806 to 15,528.
-PAPER_RECORDS = 15_500
-
-
-@pytest.fixture(scope="module")
-def papers_size() -> list[Rollout]:
-    """15,500 source records of some 14,600 problems, a few with many records."""
-    draw, sizes, left = random.Random(0), [], PAPER_RECORDS
-    while left:
-        sizes.append(min(left, draw.choices([1, 2, 3, 8], [95, 4, 0.9, 0.1])[0]))
-        left -= sizes[-1]
-    return rollouts(sizes)
-
-
-def test_at_the_papers_size(papers_size: list[Rollout]) -> None:
-    sessions = sessions_of(papers_size)
-    assert len({row["session_id"] for row in sessions}) == PAPER_RECORDS
-    check_sessions(sessions, papers_size)
-    check_weights(sessions)
 
 
 def test_the_papers_records_give_its_updates() -> None:

@@ -17,33 +17,6 @@ from stair.sessions.renderer import Exchange, control_span
 from tests.sessions.conftest import Finished
 from tests.sessions.protocol_cases import PROBLEMS, READS, Study, WatchedEngine
 
-ENGINE_ONLY = {"condition", "session_id", "bank_tokens", "captured_tokens"}
-"""What a reused first turn may say of its own."""
-
-
-def test_first_turns_are_vanillas_and_seeds_are_matched(finished: Finished) -> None:
-    study, native, stair = finished.study, finished.rows["native"], finished.rows["stair"]
-    assert len(native) == len(stair) == 4 * 5 * 2
-    for rows in (native, stair):
-        for row in rows:
-            # Seeds depend on benchmark, problem and sample alone (appendix C.2).
-            assert row["seed"] == seed_of("evaluation", "b", row["problem_id"], row["sample"])
-            if row["turn"] == 1:
-                vanilla = study.first_rows[row["problem_id"], row["sample"]]
-                assert {k: v for k, v in row.items() if k not in ENGINE_ONLY} == {
-                    k: v for k, v in vanilla.items() if k not in ENGINE_ONLY
-                }
-                assert row["session_id"] == f"s-{row['problem_id']}"
-    assert [(row["session_id"], row["turn"], row["problem_id"], row["sample"]) for row in native] == [
-        (row["session_id"], row["turn"], row["problem_id"], row["sample"]) for row in stair
-    ]
-    later = [
-        (one["response_ids"], other["response_ids"])
-        for one, other in zip(native, stair, strict=True)
-        if one["turn"] > 1
-    ]
-    assert sum(one != other for one, other in later) > len(later) / 4, "STAIR reads, so it answers otherwise"
-
 
 @pytest.mark.parametrize("condition", ["vanilla", "native", "stair", "own_first"])
 def test_rows_fit_the_table_and_prove_what_happened(finished: Finished, condition: str, tmp_path: Path) -> None:
@@ -133,17 +106,6 @@ def test_a_bank_never_forgets_or_rewrites(finished: Finished) -> None:
         two, three, four = (banks[row["bank_sha256"]] for row in rows[start + 1 : start + 4])
         for smaller, larger in ((two, three), (three, four)):
             assert [each.digest for each in larger.segments[:-1]] == [each.digest for each in smaller.segments]
-
-
-def test_reused_first_turns_give_their_states_by_reconstruction(finished: Finished) -> None:
-    reconstructions = finished.engines["stair"].reconstructions
-    assert len(reconstructions) == 5 * 2
-    assert all(reconstruction.read is None for reconstruction in reconstructions), "T1 was answered natively"
-    assert finished.engines["own_first"].reconstructions == []
-    study, rows = finished.study, finished.rows["own_first"]
-    first = {(row["problem_id"], row["sample"]): row for row in rows if row["turn"] == 1}
-    for place, row in first.items():
-        assert row["response_ids"] == study.first_rows[place]["response_ids"], "the same seed, prompt and model"
 
 
 def test_a_first_turn_that_was_given_to_another_prompt_is_refused(study: Study) -> None:

@@ -30,17 +30,6 @@ def sampled(rates: np.ndarray, generator: np.random.Generator) -> Grid:
     return Grid(tuple(map(str, range(len(rates)))), correct, np.full(correct.shape, "s", dtype=object), None)
 
 
-def test_the_bootstrap_interval_covers_the_mean_over_problems() -> None:
-    generator = np.random.default_rng(0)
-    for problems in (30, 200):
-        covered = 0
-        for _ in range(250):
-            rates = generator.beta(1.5, 1.0, problems)
-            interval = bootstrap_interval(average_scores(sampled(rates, generator)))
-            covered += interval.low <= 60.0 <= interval.high
-        assert 0.91 <= covered / 250 <= 0.985
-
-
 def test_the_interval_of_few_problems_is_widened_by_hand() -> None:
     """Resampled means of two problems with 40 and 60 are 40, 50 and 60, and the percentiles 40 and 60.
 
@@ -143,27 +132,6 @@ def test_at_most_five_in_a_hundred_reruns_of_one_truth_are_called_different(
     rates = generator.beta(alpha, beta, problems)
     differ = np.array([outside(sampled(rates, generator), sampled(rates, generator)) for _ in range(500)])
     assert (differ.mean(axis=0) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 500)).all()
-
-
-EXTREMES = {
-    "nearly always": lambda count: np.full(count, 0.99),
-    "hardly ever": lambda count: np.full(count, 0.02),
-    "one in ten seldom, the others always": lambda count: np.where(np.arange(count) % 10, 1.0, 0.15),
-    "half always, half sometimes": lambda count: np.where(np.arange(count) % 2, 1.0, 0.3),
-    "all alike": lambda count: np.full(count, 0.5),
-}
-
-
-def test_nor_are_reruns_of_extreme_truths() -> None:
-    """Over all cells at most 5%, and of no single truth more than a tenth."""
-    generator = np.random.default_rng(11)
-    share = []
-    for problems in (30, 198):
-        for rates in EXTREMES.values():
-            pairs = ([sampled(rates(problems), generator) for _ in range(2)] for _ in range(200))
-            share.append(np.mean([outside(*pair) for pair in pairs], axis=0))
-    assert np.mean(share) <= 0.05
-    assert np.max(share) <= 0.1
 
 
 def test_false_discoveries_over_tables_of_reruns() -> None:

@@ -1,4 +1,4 @@
-"""Rows with the paper's own counts agree with the paper; rows of another truth do not; rows redrawn differ in 5%."""
+"""Rows with the paper's own counts agree with the paper; rows of another truth do not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,22 +19,12 @@ from stair.paper.comparison.stage import COLUMNS, comparison_csv, structure_note
 from stair.paper.exhibits import named
 from stair.paper.paper_labels import printed_at
 from stair.paper.report.outcome import comparison_of, gaps_of
-from stair.statistics.conditioning import history_tables, pooled_history
-from stair.statistics.grid import Gap, Grid, Responses, TurnKey
-from stair.statistics.metrics import gains
-from stair.statistics.named_random import named_generator
-from stair.statistics.printed_comparison import Key, replication, replication_spreads
-from stair.statistics.transitions import TRANSITIONS, answer_transitions
-from stair.statistics.values import Value
+from stair.statistics.grid import Responses
 from tests.paper.paper_frame import ROOT, WITHOUT_AMC23, Frame, paper_config, swapped
 from tests.statistics.paper_rows import rows_of_evaluation
-from tests.statistics.turn_scores import turn_metrics
 
-DRAWS = 200
 NOTHING = (Responses({}, 4, {}), pd.DataFrame())
 """The study with a shared T1 history, of a run without it."""
-COUNTED = {"n", "correct", *(name for name, _, _ in TRANSITIONS)}
-"""Metrics that are printed exactly."""
 
 
 @pytest.fixture(scope="module")
@@ -143,69 +132,6 @@ def test_small_models_are_compared_by_structure_only(tmp_path: Path) -> None:
     assert {each.verdict for each in there} == {Verdict.STRUCTURE}
     assert all("Tiny" in each.reason or "generated" in each.reason for each in there)
     assert "7 of this run's models and benchmarks replace those of the paper" in summary(compared, structure_note(tiny))
-
-
-# ---------------------------------------------------------------- two runs of one truth
-
-
-def numbers(responses: Responses) -> dict[Key, float]:
-    """Every number of the evaluation's tables of response rows."""
-    values: list[Value] = turn_metrics(responses)
-    for model, benchmark in responses.pairs:
-        values += history_tables(responses, model, benchmark)
-        values += answer_transitions(responses, model, benchmark)
-        values += gains(responses, "stair", "native", model=model, benchmark=benchmark)
-    values += pooled_history(responses, responses.benchmarks(responses.models[0]))
-    return {
-        (v.model, v.benchmark, v.condition, v.turn, v.group, v.metric): float(v.value)
-        for v in values
-        if not isinstance(v.value, Gap)
-    }
-
-
-def redrawn(truth: Responses, rates: dict[TurnKey, np.ndarray], generator: np.random.Generator) -> Responses:
-    """Another run: each answer is correct with its problem's rate; T1 is shared, as in the evaluation."""
-    grids: dict[TurnKey, Grid | Gap] = {}
-    for key, grid in truth.grids.items():
-        assert isinstance(grid, Grid)
-        first = grids.get(key._replace(condition="vanilla")) if key.turn == 1 else None
-        drawn = generator.random(grid.correct.shape) < rates[key]
-        correct = first.correct if isinstance(first, Grid) else drawn
-        grids[key] = Grid(grid.problems, correct, grid.sessions, grid.seeds)
-    return Responses(grids, truth.samples, truth.problems)
-
-
-def test_redrawn_rows_differ_in_five_percent_before_the_false_discovery_step() -> None:
-    """Two runs of one truth: the printed numbers of one, rounded, beside the other's.
-
-    A problem's rate is drawn around its four answers (beta, with the uniform prior). Each draw takes one of the twelve
-    pairs of a model and a benchmark in turn, so that 200 draws take seconds.
-    """
-    truth = Responses.from_frame(rows_of_evaluation().query("condition in ['vanilla', 'native', 'stair']"))
-    places = [(m, b) for m in truth.models for b in truth.benchmarks(m)]
-    shares = []
-    for draw in range(DRAWS):
-        generator = named_generator("redrawn rows", draw)
-        place = places[draw % len(places)]
-        grids = {key: grid for key, grid in truth.grids.items() if key[:2] == place}
-        part = Responses(grids, truth.samples, {place[1]: truth.problems[place[1]]})
-        rates = {
-            key: generator.beta(1.0 + grid.correct.sum(axis=1), 1.0 + (~grid.correct).sum(axis=1))[:, None]
-            for key, grid in grids.items()
-            if isinstance(grid, Grid)
-        }
-        printed, ours = (redrawn(part, rates, generator) for _ in range(2))
-        theirs = numbers(printed)
-        spreads = replication_spreads(ours, pooled=[place[1]], gains={"stair": "native"})
-        p_values = []
-        for key, value in numbers(ours).items():
-            if key in spreads and key in theirs:
-                rounding = 0.0 if key[-1] in COUNTED else 0.01
-                text = round(theirs[key], 2)
-                p_values.append(replication(value, text, spreads[key], rounding=rounding).p_value)
-        shares.append(np.mean([each < 0.05 for each in p_values]))
-    share, error = float(np.mean(shares)), float(np.std(shares, ddof=1) / np.sqrt(DRAWS))
-    assert abs(share - 0.05) <= 3 * error, f"{share:.4f} of the numbers differ, standard error {error:.4f}"
 
 
 @pytest.mark.parametrize(
