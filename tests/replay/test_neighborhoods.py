@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stair.stages.replay.analysis.neighborhoods import (
-    AnchorShuffles,
     Fold,
+    anchor_shuffles,
     history_pairs,
     neighbor_table,
     overlaps,
@@ -29,9 +29,14 @@ def folded(problems: Sequence[str]) -> tuple[Fold, ...]:
     return problem_folds(problems, "seed", "folds", count=4)
 
 
-def anchor_shuffles(problems: int, histories: int, *, exclude_fixed: bool = False) -> AnchorShuffles:
-    names = named("p", problems)
-    return AnchorShuffles(names, named("h", histories), folded(names), ["first", "second"], exclude_fixed=exclude_fixed)
+def shuffles_of(problems: int, histories: int, *, exclude_fixed: bool = False) -> Callable[[int, int], np.ndarray]:
+    names, others, seeds = named("p", problems), named("h", histories), ["first", "second"]
+
+    def of_pair(first: int, second: int) -> np.ndarray:
+        between = others[first], others[second]
+        return anchor_shuffles(names, folded(names), between, seeds, exclude_fixed=exclude_fixed)
+
+    return of_pair
 
 
 def test_folds_are_exact_quarters_of_a_function_of_names() -> None:
@@ -86,8 +91,8 @@ def test_permutations_depend_on_names_alone() -> None:
 
 def test_anchors_are_shuffled_within_their_fold() -> None:
     for exclude in (False, True):
-        shuffles = anchor_shuffles(32, 6, exclude_fixed=exclude)
-        drawn = [shuffles.of_pair(first, second) for first, second in ((0, 1), (1, 0), (2, 3))]
+        shuffles = shuffles_of(32, 6, exclude_fixed=exclude)
+        drawn = [shuffles(first, second) for first, second in ((0, 1), (1, 0), (2, 3))]
         assert all((one != other).any() for one, other in ((drawn[0], drawn[1]), (drawn[0], drawn[2]), drawn[0]))
         for pi in np.concatenate(drawn):
             for fold in folded(named("p", 32)):
@@ -106,11 +111,11 @@ def test_overlaps_equal_the_loops(ties: bool) -> None:
     names, blocks, lengths = named("p", problems), [0, 0, 1, 1, 2, 2], [5, 3, 3, 4, 9, 5]
     pairs = history_pairs(lengths, blocks, named("h", histories), pairs=4)
     folds = folded(names)
-    shuffles = anchor_shuffles(problems, histories)
+    shuffles = shuffles_of(problems, histories)
     found = overlaps(
         neighbor_table([view] * 4, folds, {h for pair in pairs for h in pair}, 9),
         pairs,
-        [shuffles.of_pair(*pair) for pair in pairs],
+        [shuffles(*pair) for pair in pairs],
         sizes,
     )
     anchors = [fold.anchors.tolist() for fold in folds]
@@ -118,7 +123,7 @@ def test_overlaps_equal_the_loops(ties: bool) -> None:
         wanted = naive.overlap(view.tolist(), names, anchors, pairs, size)
         assert found.matched[number] == pytest.approx(wanted, abs=1e-14)
         for seed in range(2):
-            pi = [shuffles.of_pair(*pair)[seed].tolist() for pair in pairs]
+            pi = [shuffles(*pair)[seed].tolist() for pair in pairs]
             wanted = naive.overlap(view.tolist(), names, anchors, pairs, size, pi)
             assert found.shuffled[seed, number] == pytest.approx(wanted, abs=1e-14)
 

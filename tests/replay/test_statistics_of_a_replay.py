@@ -171,7 +171,7 @@ def test_norms_energies_and_overlaps_equal_the_loops(
                 controls = [
                     naive.overlap(
                         *(views[name], group.names, folds, pairs, size),
-                        [geometry.shuffles.of_pair(*pair)[seed].tolist() for pair in pairs],
+                        [geometry.shuffles(*pair)[seed].tolist() for pair in pairs],
                     )
                     for seed in range(2)
                 ]
@@ -252,7 +252,7 @@ def test_the_numbers_of_a_resample_are_those_of_copied_histories(groups: list[St
         e = naive.parts(copied)[3]
         fraction = found[Name("energy", "interaction", "%")]
         assert fraction == pytest.approx(100 * naive.interaction_fraction(copied), rel=1e-11)
-        by_pair = [geometry.shuffles.of_pair(int(chosen[one]), int(chosen[other])) for one, other in pairs]
+        by_pair = [geometry.shuffles(int(chosen[one]), int(chosen[other])) for one, other in pairs]
         shuffles = [[orders[seed].tolist() for orders in by_pair] for seed in range(2)]
         own = project(gaussian_projection(4, 6, KEYS.seed, "whitening"), np.array(e))
         views = {"raw": [(copied, fold) for fold in folds], "interaction": [(e, fold) for fold in folds]}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -22,9 +22,9 @@ from stair.stages.replay.analysis.decomposition import (
     energy,
 )
 from stair.stages.replay.analysis.neighborhoods import (
-    AnchorShuffles,
     Fold,
     Table,
+    anchor_shuffles,
     history_pairs,
     neighbor_table,
     overlaps,
@@ -71,12 +71,18 @@ class Geometry:
         return problem_folds(self.crossing.problems, self.settings.seed, "folds", count=self.settings.folds)
 
     @cached_property
-    def shuffles(self) -> AnchorShuffles:
-        settings, crossing = self.settings, self.crossing
+    def shuffles(self) -> Callable[[int, int], Ints]:
+        """The shuffles of a pair of histories, which are given by their indices."""
+        settings, names = self.settings, self.crossing.histories
         seeds = [f"{settings.seed}/shuffle/{number}" for number in range(settings.shuffles)]
-        return AnchorShuffles(
-            crossing.problems, crossing.histories, self.folds, seeds, exclude_fixed=settings.exclude_fixed_points
-        )
+
+        def of_pair(first: int, second: int) -> Ints:
+            between = names[first], names[second]
+            return anchor_shuffles(
+                self.crossing.problems, self.folds, between, seeds, exclude_fixed=settings.exclude_fixed_points
+            )
+
+        return cache(of_pair)
 
 
 @dataclass(frozen=True)
@@ -129,9 +135,7 @@ class LayerGeometry:
         if len(set(blocks)) > 1:
             pairs = history_pairs(lengths, blocks, names, pairs=self.geometry.settings.history_pairs)
             table = self._neighbors(parts, chosen, view, {place for pair in pairs for place in pair})
-            orders = [
-                self.geometry.shuffles.of_pair(int(chosen[first]), int(chosen[second])) for first, second in pairs
-            ]
+            orders = [self.geometry.shuffles(int(chosen[first]), int(chosen[second])) for first, second in pairs]
             shown = overlaps(table, pairs, orders, sizes)
             matched, shuffled = 100 * shown.matched, 100 * shown.shuffled.mean(axis=0)
         found = {}

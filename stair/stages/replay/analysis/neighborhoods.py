@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -44,38 +43,28 @@ def problem_folds(problems: Sequence[str], *seed: str | int, count: int) -> tupl
     return tuple(folds)
 
 
-class AnchorShuffles:
+def anchor_shuffles(
+    problems: Sequence[str],
+    folds: Sequence[Fold],
+    between: tuple[str, str],
+    seeds: Sequence[str],
+    *,
+    exclude_fixed: bool = False,
+) -> Ints:
     """The Question-identity shuffle: each anchor's second neighborhood is that of another anchor of its fold.
 
-    A permutation depends on its seed, the two histories' names and the fold's problems, not on layer, view or size.
-    `problems` and `histories` are names in the order of the arrays. Each of `seeds` gives one shuffle. With `exclude_fixed`,
-    every anchor gets another one.
+    A permutation depends on its seed, the names `between` of the two histories, and the fold's problems, not on layer, view or
+    size. `problems` are names in the order of the arrays. With `exclude_fixed`, every anchor gets another one.
+
+    Returns:
+        [seeds, problems] the index of the problem whose neighborhood under the second history replaces each problem's own.
     """
-
-    def __init__(
-        self,
-        problems: Sequence[str],
-        histories: Sequence[str],
-        folds: Sequence[Fold],
-        seeds: Sequence[str],
-        *,
-        exclude_fixed: bool = False,
-    ) -> None:
-        self._problems, self._histories, self._folds = problems, histories, folds
-        self.seeds, self._exclude_fixed = tuple(seeds), exclude_fixed
-        self.of_pair = cache(self._of_pair)
-
-    def _of_pair(self, first: int, second: int) -> npt.NDArray[np.int64]:
-        """[seeds, problems] the index of the problem whose neighborhood under `second` replaces each problem's own."""
-        indices = np.empty((len(self.seeds), len(self._problems)), np.int64)
-        for fold in self._folds:
-            names = [self._problems[index] for index in fold.anchors]
-            for row, seed in zip(indices, self.seeds, strict=True):
-                between = self._histories[first], self._histories[second]
-                row[fold.anchors] = fold.anchors[
-                    named_permutation(names, seed, *between, exclude_fixed=self._exclude_fixed)
-                ]
-        return indices
+    indices = np.empty((len(seeds), len(problems)), np.int64)
+    for fold in folds:
+        names = [problems[index] for index in fold.anchors]
+        for row, seed in zip(indices, seeds, strict=True):
+            row[fold.anchors] = fold.anchors[named_permutation(names, seed, *between, exclude_fixed=exclude_fixed)]
+    return indices
 
 
 def history_pairs(
