@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -192,21 +191,6 @@ class Attachment:
 
         return [key_source(module).register_forward_hook(keep_keys), module.v_proj.register_forward_hook(give)]
 
-    # Ending
-
     def _remove(self, what: str) -> None:
-        for handle in self._handles.pop(what, []):
+        for handle in self._handles.pop(what):
             handle.remove()
-
-    def close(self) -> None:
-        """Remove every hook; the model is as it was."""
-        for what in list(self._handles):
-            self._remove(what)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

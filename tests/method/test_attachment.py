@@ -63,22 +63,19 @@ def rotate(model: PreTrainedModel, x: Tensor, positions: Tensor) -> tuple[Tensor
 def test_a_detached_controller_leaves_no_trace(model: PreTrainedModel, case: Case) -> None:
     native, before = logits(model, case.ids), hook_count(model)
     weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with Attachment(model, LAYERS) as attachment:
-        assert hook_count(model) == before
-        with (
-            attachment.controlling([read_of(case)], column_positions(19)),
-            attachment.capturing(lambda *_: None),
-        ):
-            assert hook_count(model) > before
-            logits(model, case.ids)
-        assert hook_count(model) == before
-        assert torch.equal(logits(model, case.ids), native)
-        with pytest.raises(RuntimeError), attachment.controlling([read_of(case)], column_positions(19)):
-            raise RuntimeError("in the middle of a forward")
-        entered = attachment.controlling([read_of(case)], column_positions(19))
-        entered.__enter__()
-        attachment.close()
-        assert hook_count(model) == before
+    attachment = Attachment(model, LAYERS)
+    assert hook_count(model) == before
+    with (
+        attachment.controlling([read_of(case)], column_positions(19)),
+        attachment.capturing(lambda *_: None),
+    ):
+        assert hook_count(model) > before
+        logits(model, case.ids)
+    assert hook_count(model) == before
+    assert torch.equal(logits(model, case.ids), native)
+    with pytest.raises(RuntimeError), attachment.controlling([read_of(case)], column_positions(19)):
+        raise RuntimeError("in the middle of a forward")
+    assert hook_count(model) == before
     assert torch.equal(logits(model, case.ids), native)
     assert all(torch.equal(model.state_dict()[name], tensor) for name, tensor in weights.items())
 

@@ -267,8 +267,6 @@ def test_training_starts_from_the_native_model_but_for_the_read(
         if isinstance(student.controller, Reflector):
             assert student.controller.weights.dtype == torch.float32
     finally:
-        if student.attachment is not None:
-            student.attachment.close()
         if student.adapted is not None:
             student.adapted.unload()
 

@@ -65,8 +65,6 @@ def student_of(
     try:
         yield student
     finally:
-        if student.attachment is not None:
-            student.attachment.close()
         if student.adapted is not None:
             student.adapted.unload()
 
@@ -102,26 +100,26 @@ def naive_objective(student: Student, renderer: Renderer, turns: Session, smooth
             found = model(ids, attention_mask=torch.ones_like(ids), use_cache=False).logits
             return found[0, len(prompt) - 1 : -1].log_softmax(-1)
 
-        with Attachment(model, LAYERS, backend="naive") as attachment:
-            with torch.no_grad(), student.adapted.disable_adapter() if student.adapted else nullcontext():
-                native = logits()
-            header = list(renderer.user_header)
-            start = max(place for place in range(len(prompt)) if prompt[place : place + len(header)] == header)
-            keep = attachment.capturing(lambda _, keys, values, into=states: into.append((keys[0], values[0])))
-            if number == 0:
-                with keep:
-                    logits()
-            else:
-                rows = [
-                    None
-                    if controller is None
-                    else Read(bank, controller, (start, len(prompt)), ReadSpecification(smoothing=smoothing))
-                ]
-                with attachment.controlling(rows, torch.arange(ids.shape[1])[None]), keep:
-                    answer = logits()
-                ce = torch.nn.functional.nll_loss(answer, ids[0, len(prompt) :])
-                kl = (native.exp() * (native - answer)).sum(-1).mean()
-                losses.append(turn.weight * (ce + kl))
+        attachment = Attachment(model, LAYERS, backend="naive")
+        with torch.no_grad(), student.adapted.disable_adapter() if student.adapted else nullcontext():
+            native = logits()
+        header = list(renderer.user_header)
+        start = max(place for place in range(len(prompt)) if prompt[place : place + len(header)] == header)
+        keep = attachment.capturing(lambda _, keys, values, into=states: into.append((keys[0], values[0])))
+        if number == 0:
+            with keep:
+                logits()
+        else:
+            rows = [
+                None
+                if controller is None
+                else Read(bank, controller, (start, len(prompt)), ReadSpecification(smoothing=smoothing))
+            ]
+            with attachment.controlling(rows, torch.arange(ids.shape[1])[None]), keep:
+                answer = logits()
+            ce = torch.nn.functional.nll_loss(answer, ids[0, len(prompt) :])
+            kl = (native.exp() * (native - answer)).sum(-1).mean()
+            losses.append(turn.weight * (ce + kl))
         part = slice(len(prompt), len(prompt) + kept(turn.response_ids, renderer))
         keys, values = (
             torch.stack([layer[which][part].detach().transpose(0, 1) for layer in states]) for which in (0, 1)
