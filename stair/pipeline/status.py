@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -135,7 +136,11 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
     for state in ("running", "stopped"):
         if jobs := [job for job in states if job.state == state]:
             yield f"{state}:"
-            yield progress_table((f"  {job.name}", job.progress) for job in jobs)
+            # A stopped job has no time left.
+            yield progress_table(
+                (f"  {job.name}", job.progress if state == "running" else replace(job.progress, fresh=0))
+                for job in jobs
+            )
     for name, line, log in failures(paths):
         yield f"failed: {name}: {line} (log: {log})"
     if unlike := unlike_its_overlay(config, project_root()):

@@ -73,7 +73,8 @@ def test_for_programs_and_people(run: RunPaths) -> None:
     dead.wait()
     assert changed(run, process=dead.pid) == "stopped"
     shown = run_in(run.folder, "stair", "status", "--run", str(run.folder)).stdout
-    assert "running" not in shown and shown.endswith("\nstopped; to go on: stair reproduce --run .\n")
+    assert "running" not in shown and " left" not in shown
+    assert shown.endswith("\nstopped; to go on: stair reproduce --run .\n")
 
 
 def test_a_finished_run_says_when_and_where(finished_run: Path) -> None:
