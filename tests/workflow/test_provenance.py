@@ -1,9 +1,11 @@
-"""provenance.json says what is on disk, no more and no less."""
+"""What a finished run knows of itself: provenance.json says what is on disk, and a plan from it has its seconds and tokens."""
 
 from __future__ import annotations
 
+import csv
 import json
 import time
+from collections import defaultdict
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -11,12 +13,15 @@ import pytest
 
 from stair.config.paths import RunPaths
 from stair.config.resolve import load_run
+from stair.paper.claims.detectable import detectable, has_rows
+from stair.paper.claims.statements import read_claims
+from stair.pipeline.plan import Planner, engine_seconds, measured
 from stair.pipeline.provenance import provenance
 from stair.records import shards
 from stair.records.keys import digest_of, file_digest
 from stair.records.manifest import hardware, manifest_files, package_versions, with_checksum
 from tests.sealed import seal
-from tests.workflow.conftest import run_in
+from tests.workflow.conftest import SMOKE, run_in
 
 MODEL = "qwen3-4b-instruct"
 
@@ -113,3 +118,43 @@ def test_an_output_that_is_made_again_tells_of_this_time(copied_run: Path, damag
     assert now["sealed"] > before["sealed"]
     own = {"sealed": "", "seconds": 0.0, "sha256": ""}  # the times, and the checksum of all the rest
     assert now | own == sound | own
+
+
+def test_a_plan_from_a_run_has_the_runs_seconds_and_tokens(finished_run: Path) -> None:
+    folder = finished_run / "results" / "smoke"
+    config, paths = load_run(folder), RunPaths(folder)
+    works = Planner(config, paths, measured(config, paths)).works()
+    planned, spent = defaultdict[str, float](float), defaultdict[str, float](float)
+    for work in works:
+        planned[work.stage] += 3600 * work.hours
+    for stage, _, seconds in engine_seconds(paths):
+        spent[stage] += seconds
+    assert planned == pytest.approx(spent)
+
+    generated = json.loads(paths.provenance.read_text())["costs"]["generated"]["all"]
+    answers = [work for work in works if work.stage in ("rollouts", "evaluation")]
+    assert sum(work.responses for work in answers) == generated["responses"]
+    assert sum(work.tokens for work in answers) == pytest.approx(generated["response_tokens"])
+
+
+def test_the_plan_lacks_what_the_runs_claims_lack(finished_run: Path) -> None:
+    folder = finished_run / "results" / "smoke"
+    config, paths = load_run(folder), RunPaths(folder)
+    with open(folder / "claims.csv", encoding="utf-8") as file:
+        not_run = {int(row["claim"]) for row in csv.DictReader(file) if row["part"] and row["verdict"] == "not run"}
+    claims = [claim for claim in read_claims() if has_rows(claim)]
+    planned = detectable(config, Planner(config, paths).problems(), claims)
+    lacking = {number for number, each in planned.items() if each.gaps}
+    assert lacking == not_run & set(planned)
+    assert 0 < len(lacking) < len(planned)
+
+
+def test_the_command_writes_nothing_and_refuses_an_unfinished_run(tmp_path: Path, finished_run: Path) -> None:
+    before = sorted(finished_run.rglob("*"))
+    lines = run_in(finished_run, "stair", "plan", "--run", str(SMOKE), "--from", "results/smoke").stdout.splitlines()
+    assert any(line.startswith("all ") for line in lines)
+    assert sorted(finished_run.rglob("*")) == before
+
+    config = load_run(finished_run / "results" / "smoke")
+    with pytest.raises(ValueError, match="--from needs a finished run"):
+        measured(config, RunPaths(tmp_path))
