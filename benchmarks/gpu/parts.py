@@ -34,7 +34,7 @@ PARTS = (
         "benchmarks.gpu.device_tests",
         150,
         cuda="",
-        cpu="--select 'plain or launches or one_pass or log_sum_exp or saved_model'",
+        cpu="--select 'plain or launches or one_pass or log_sum_exp'",
     ),
     Part(
         "read",

@@ -5,45 +5,72 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.gpu.parts import PARTS
+from benchmarks.figures import Report
+from benchmarks.gpu.parts import BY_MODULE, PARTS
 from benchmarks.training import Settings
 from stair.config.training import ControllerSettings
 from tests.gpu.absent import ROOT
 
-
-def test_the_arguments_for_a_gpu_are_understood() -> None:
-    """Without a GPU each measurement ends at the missing device, and not at its arguments.
-
-    All run in one process, because importing torch takes seconds. The device tests have no arguments.
-    """
-    commands = [(part.module, part.arguments("cuda")) for part in PARTS if part.cuda]
-    code = f"""
+ALL = """
 import contextlib, io, json, runpy, sys
-for module, words in {commands!r}:
-    sys.argv = [module, *words]
-    errors = io.StringIO()
-    with contextlib.redirect_stderr(errors):
+from benchmarks.gpu.parts import BY_MODULE, PARTS
+
+folder, errors = sys.argv[1], {}
+for device, parts in ("cpu", BY_MODULE.values()), ("cuda", PARTS):
+    for part in parts:
+        # The tests have no arguments. tests/method/test_output_path.py runs the addition.
+        if part.name == "tests" or (device, part.name) == ("cpu", "addition"):
+            continue
+        sys.argv = [part.module, *part.arguments(device)] + ["--json", f"{folder}/{part.name}"] * (device == "cpu")
+        told = io.StringIO()
         try:
-            runpy.run_module(module, run_name="__main__")
-        except BaseException as error:
-            errors.write(str(error))
-    print(json.dumps(errors.getvalue()), file=sys.stderr)
+            with contextlib.redirect_stderr(told):
+                runpy.run_module(part.module, run_name="__main__")
+        except (Exception, SystemExit) as error:  # a missed bar ends a measurement with 1
+            if device == "cpu" and not isinstance(error, SystemExit):
+                raise
+            errors[part.name] = told.getvalue() + str(error)
+json.dump(errors, open(f"{folder}/errors", "w"))
 """
+"""All parts in one process, because importing torch takes seconds: at small shapes, then as for a GPU."""
+
+
+def test_every_measurement_runs_on_a_cpu_and_ends_at_a_missing_gpu(bare_python: Path, tmp_path: Path) -> None:
+    """Without a GPU each ends at the missing device, and not at its arguments."""
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env=environment, check=False
-    )
-    errors = [json.loads(line) for line in done.stderr.splitlines() if line.startswith('"')]
-    assert len(errors) == len(PARTS) - 1, done.stderr
-    for part, error in zip((part for part in PARTS if part.cuda), errors, strict=True):
-        assert "CUDA" in error, (part.name, error)
-        assert not any(words in error for words in ("unrecognized", "invalid", "expected", "required")), error
+    command = [str(bare_python), "-c", ALL, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    errors = json.loads((tmp_path / "errors").read_text())
+    for part in PARTS:
+        if part.cuda:
+            assert "CUDA" in errors[part.name], errors
+            wrong = [word for word in ("unrecognized", "invalid", "expected", "required") if word in errors[part.name]]
+            assert wrong == [], errors[part.name]
+    reports = {path.name: Report.read(path) for path in tmp_path.iterdir() if path.name != "errors"}
+    assert set(reports) == {part.name for part in BY_MODULE.values()} - {"tests", "addition"}
+    assert all(report.finished and not report.failures for report in reports.values()), reports
+    names = [f"{part}: {figure.name}" for part, report in reports.items() for figure in report.figures]
+    for figure in (
+        "read: qwen3-4b, bank 256, 16 tokens, two passes, both",
+        "read: qwen3-4b, forward: memory in tokens x bank",
+        "read: tiny-qwen3.5, prefill of 64 tokens, question of 20, bank 200: added by read and transfer",
+        "decode, Qwen3.5: tiny-qwen3.5, batch 2, stair and capture: decoding over Native's",
+        "decode, Qwen3.5: tiny-qwen3.5, batch 2, native: all",
+        "loss, 9B: 700 x 32, float32: chunked over whole",
+        "loss, 9B: 700 x 32, float32, chunked, 32 tokens: above the inputs",
+        "training: qwen3_5, stair, 4 responses of 48, all layers again: memory above the weights",
+        "passes: tiny-qwen3, 24 tokens, 2 rows: student",
+        "passes: tiny-qwen3, 24 tokens, one row, compiled layers: student",
+    ):
+        assert figure in names, names
+    assert any(name.startswith("replay: qwen3, ") and name.endswith(": batch with probes") for name in names), names
+    assert ("qwen3, lora_stair", "the package peft is not installed") in reports["training"].left_out
 
 
 @pytest.mark.parametrize("kind", ["stair", "bank_free", "lora", "lora_stair"])
