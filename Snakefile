@@ -3,12 +3,12 @@
 from snakemake.utils import min_version
 
 from stair.cli.warm import keep_warm
-from stair.pipeline.driven_run import open_run
+from stair.pipeline.driven_run import driven_run
 
 min_version("9.27")
 
 
-run = open_run(workflow)
+run = driven_run(workflow)
 
 
 # The rules' paths are relative to the run's folder, which also contains Snakemake's own records (.snakemake).

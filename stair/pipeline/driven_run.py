@@ -84,7 +84,7 @@ def _show_files(run: Path, folder: Path) -> None:
             (folder / ".snakemake" / name).symlink_to(records)
 
 
-def open_run(workflow: Any) -> DrivenRun:
+def driven_run(workflow: Any) -> DrivenRun:
     """Resolves the configuration of a Snakemake workflow: config.yaml, the run's overlay, --configfile, --config.
 
     A job on a cluster has that of its driver: the files may have changed since.

@@ -83,7 +83,7 @@ class TimeLeft:
 
     def share(self, running: Running) -> float:
         """The share of the planned work that is done."""
-        return self._sums(running)[0] / self._all if self._all else 1.0
+        return self._sums(running)[0] / self._all if self._all else 0.0
 
     def _sums(self, running: Running) -> tuple[float, float]:
         """The planned seconds that are done, and of these what jobs have reported since their start."""

@@ -32,6 +32,8 @@ def test_before_anything_is_known_it_is_the_plans(at_a_time: int) -> None:
     left.start("fetch_hub", 0.0)
     assert left.seconds([("fetch_hub", None)], HOUR) == pytest.approx(2 * HOUR / at_a_time), "a download is no pace"
     assert left.share([]) == 0.0
+    only = TimeLeft({"fetch_hub": 1}, {}, 1.0)
+    assert (only.share([]), only.seconds([], HOUR)) == (0.0, None)
 
 
 def test_it_follows_the_pace_and_ends_with_the_longest_job() -> None:
