@@ -10,7 +10,6 @@ import pytest
 
 from stair.cli.warm import warm_process
 from stair.records.keys import PROTOCOL_VERSION
-from tests.docs.extend_page import put, table_steps
 from tests.workflow.conftest import ROOT, SMOKE, assert_ran, contents, environment, planned, receipts
 from tests.workflow.smoke_jobs import (
     ANSWERS,
@@ -120,10 +119,3 @@ def test_what_a_dry_run_says_of_code_is_what_runs(copied_run: Path, package: Pat
     run_with(package, copied_run, "scores")
     assert_ran(results, before, expected)
     assert contents(results, "responses/**/*.parquet") == responses
-
-
-def test_the_table_of_the_page_is_made_and_nothing_is_generated_or_scored(finished_run: Path, package: Path) -> None:
-    """The steps of docs/extend.md on a finished run."""
-    for step in table_steps():
-        put(step, package)
-    assert jobs_with(package, finished_run) == {"table always_solved", *(EVERY_JOB - lasting(EVERY_JOB))}
