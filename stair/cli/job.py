@@ -72,6 +72,7 @@ def run_job(
     from stair.pipeline.reuse import copy_from_runs
     from stair.records.gpus import own_gpus
     from stair.records.manifest import SECONDS, Origin, write_manifest
+    from stair.records.shards import Shard
 
     row, names = JOBS[rule], names_of(rule, wildcards)
     if row.folder:
@@ -84,9 +85,9 @@ def run_job(
     if row.reusable and not worker and (source := copy_from_runs(config, paths, rule, names, outputs, origin)):
         print(f"{' '.join((rule, *names.values()))}: reused from {source}")
         return
-    more = {name: int(value) for name, value in wildcards.items() if name in ("shard", "of")}
-    if row.stage == "scores":
-        more["workers"] = threads
+    more: dict[str, Any] = {"workers": threads} if row.stage == "scores" else {}
+    if row.is_shard:
+        more["shard"] = Shard(int(wildcards["shard"]), int(wildcards["of"]), origin.source)
     with own_gpus(0 if worker else gpus_of(config, rule, wildcards)):
         facts = imported(row.run)(config, paths, **names, **more)
     first = not worker or os.environ.get("RANK", "0") == "0"

@@ -101,7 +101,7 @@ class RunPaths:
 
     def shard(self, number: str, of: str, *parts: str) -> Path:
         """The completion marker of a shard."""
-        return self.work(*parts) / f"shard-{number}-of-{of}.json"
+        return self.work(*parts) / f"shard-{number}-of-{of}.done"
 
     def raw(self, name: str, suffix: str) -> Path:
         """A generated data set, in the schema of the real one."""

@@ -42,8 +42,8 @@ class Job(NamedTuple):
     stage: str
     """The target that it belongs to."""
     run: str
-    """The function that does the work, `module:function`: called with the configuration, the paths and the wildcards; returns
-    facts for the manifest, or None."""
+    """The function that does the work, `module:function`: called with the configuration, the paths and the wildcards, of a
+    shard with its `Shard` in place of two; returns facts for the manifest, or None."""
     settings: Callable[..., Settings]
     """The settings that its outputs depend on, from the configuration and `names`: a changed one runs the job again."""
     names: tuple[str, ...] = ()

@@ -30,7 +30,9 @@ from stair.pipeline.jobs import JOBS, STAGES, gpus_of, settings_of
 from stair.records.files import bytes_text
 from stair.records.gpus import visible_gpus
 from stair.records.manifest import (
+    GENERATED,
     GENERATING_SECONDS,
+    MEASURED,
     SECONDS,
     changed_settings,
     manifest_files,
@@ -324,8 +326,6 @@ def _rows(path: Path) -> int | None:
 def measured(config: Config, paths: RunPaths) -> Measured:
     """The speeds and lengths of a finished run: its tokens over the seconds of its jobs.
 
-    Seconds of attempts that were cut short are not counted, so a run that was resumed looks too fast.
-
     Raises:
         ValueError: the run has no provenance.json, which the end of a run writes.
     """
@@ -344,23 +344,31 @@ def measured(config: Config, paths: RunPaths) -> Measured:
                 sums[key][0] += counts["response_tokens"]
                 sums[key][1] += counts["responses"]
     lengths = {key: tokens / responses for key, (tokens, responses) in sums.items() if responses}
-    seconds: dict[tuple[str, str], float] = defaultdict(float)
-    for stage, model, took in engine_seconds(paths):
-        seconds[stage, model] += took
+    seconds = engine_seconds(paths)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for (stage, model), group in groupby(Planner(config, paths, Measured({}, lengths)).works(), _stage_and_model):
+    works = Planner(config, paths, Measured({}, lengths)).works()
+    for job, group in groupby((work for work in works if _stage_and_model(work) in seconds), _stage_and_model):
         for work in group:
             found[work.key][0] += work.tokens / work.rows
-        found[work.key][1] += seconds[stage, model]
+        found[work.key][1] += seconds[job]
     return Measured({key: tokens / spent for key, (tokens, spent) in found.items() if spent}, lengths)
 
 
-def engine_seconds(paths: RunPaths) -> Iterator[tuple[str, str, float]]:
-    """Stage, model and seconds of the jobs that compute with an engine, by the manifests; a seal has those of its shards."""
+def engine_seconds(paths: RunPaths) -> dict[tuple[str, str], float]:
+    """The seconds of the jobs that compute with an engine, by stage and model, by the manifests.
+
+    A seal has those of its shards. Work whose seconds no attempt has recorded (it was killed, or another run did it) is taken
+    to have had the same speed.
+    """
+    sums = defaultdict[tuple[str, str], list[float]](lambda: [0.0, 0, 0])
     for manifest in map(read_manifest, manifest_files(paths.folder)):
         facts, job = manifest.content, JOBS.get(manifest.rule)
-        if job is not None and (job.engine is not None or GENERATING_SECONDS in facts):
-            yield job.stage, manifest.wildcards["model"], facts.get(GENERATING_SECONDS, facts.get(SECONDS, 0.0))
+        if job is not None and (job.engine is not None or GENERATED in facts):
+            pieces = facts.get("responses", len(facts.get(MEASURED, (None,))))
+            counts = facts.get(GENERATING_SECONDS, facts.get(SECONDS, 0.0)), facts.get(GENERATED, 1), pieces
+            key = job.stage, manifest.wildcards["model"]
+            sums[key] = [total + count for total, count in zip(sums[key], counts, strict=True)]
+    return {key: seconds * pieces / generated for key, (seconds, generated, pieces) in sums.items() if generated}
 
 
 class Machine(NamedTuple):

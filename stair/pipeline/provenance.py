@@ -57,7 +57,7 @@ def provenance(config: Config, paths: RunPaths) -> dict[str, Any]:
         "configuration": digest_of(config.model_dump(mode="json")),
         "sealed": {"first": min(times, default=None), "last": max(times, default=None)},
         "commit": commit(),
-        "code": _counted([each.content.get("source") for each in manifests], "source"),
+        "code": _counted([code for each in manifests for code in each.codes], "source"),
         "versions": _counted([each.content.get("versions") for each in manifests], "versions"),
         "hardware": _counted([machine for each in manifests for machine in each.machines], "machine"),
         "devices": devices,
@@ -82,7 +82,7 @@ def _output(manifest: Manifest) -> dict[str, Any]:
         "files": manifest.files,
         "settings": digest_of(manifest.settings),
         "inputs": sorted(manifest.inputs),
-        "code": content.get("source"),
+        "code": manifest.codes,
         **{key: content[key] for key in (COPIED_FROM,) if key in content},
     }
 

@@ -179,11 +179,11 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
 
 
 def other_code(config: Config, manifest: Manifest) -> bool:
-    """Whether other code than the present made the outputs of a job that the run has."""
+    """Whether other code than the present made the outputs of a job that the run has; for a seal, the work that it wrote."""
     if not has_job(config, manifest.rule, manifest.wildcards):
         return False
     now = code_of(manifest.rule, settings_of(config, manifest.rule, manifest.wildcards))
-    return bool(manifest.content.get("source") != now)
+    return manifest.codes != [now]
 
 
 def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifest) -> str:

@@ -107,10 +107,11 @@ def _responses(config: Config, every: Sequence[Manifest]) -> Iterator[str]:
         stage, manifests = next(((stage, found) for stage in stages if (found := _of_stage(every, stage))), ("", []))
         count = missing = 0
         for each in manifests:
-            rows = each.content.get("responses") or sum(each.content.get("verdicts", {}).values())
-            lacking, condition = len(each.content.get("missing", ())), each.wildcards.get("condition")
-            if condition in config.every_condition and config.first_turn(condition):  # its T1 is another condition's
-                rows -= (rows + lacking) // config.condition(condition).turns
+            rows, lacking = each.content.get("responses"), len(each.content.get("missing", ()))
+            if rows is None:
+                rows, condition = sum(each.content["verdicts"].values()), each.wildcards["condition"]
+                if condition in config.every_condition and config.first_turn(condition):  # its T1 is another condition's
+                    rows -= rows // config.condition(condition).turns
             count, missing = count + rows, missing + lacking
         if count:
             yield f"{stage} {count:,}{f', {missing} missing' if missing else ''}"
@@ -155,8 +156,9 @@ def origin_tree(config: Config, receipts: Receipts, made: Manifest) -> Iterator[
             return
         printed.add(manifest.path)
         yield f"{indent}{name}"
+        codes = " and ".join(code[:12] for code in manifest.codes)
         versions = "".join(f", {each} {facts['versions'].get(each)}" for each in ("torch", "transformers"))
-        yield f"{inner}made by {_made(manifest)}, code {str(facts.get('source'))[:12]}{versions}"
+        yield f"{inner}made by {_made(manifest)}, code {codes}{versions}"
         for fault in faults_of(config, receipts, manifest, digest, measured=False):
             yield f"{inner}! {fault.file} is {fault.state}: {fault.reason}"
         if manifest.missing_note:

@@ -44,9 +44,12 @@ COPIED_FROM = "copied_from"
 GENERATED_ON = "generated_on"
 """The key with the machines (`hardware`) of the shards whose work a seal wrote. The seal itself may have run elsewhere."""
 
+GENERATED_BY = "generated_by"
+"""The key with the fingerprints of these shards' code. The seal itself may have run other code."""
+
 SECONDS, GENERATING_SECONDS, GENERATED = "seconds", "generating_seconds", "generated"
 """Keys of measured time: the seconds of the job; for a seal also those of its shards, and the pieces of work (responses or
-batches) that they made in these seconds."""
+histories) that they made in these seconds."""
 
 MEASURED = "measured"
 """The key with the SHA-256 of files that the shards of a job measured, by name."""
@@ -248,6 +251,11 @@ class Manifest:
     def machines(self) -> list[Any]:
         """The machines (`hardware`) that made the outputs: those of its shards, else its job's."""
         return self.content.get(GENERATED_ON) or [self.content.get("machine")]
+
+    @property
+    def codes(self) -> list[str]:
+        """The fingerprints of the code that made the outputs: those of its shards, else its job's."""
+        return self.content.get(GENERATED_BY) or [str(self.content.get("source", ""))]
 
     @property
     def seconds(self) -> float:

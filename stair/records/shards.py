@@ -2,25 +2,29 @@
 
 Results are records of a log (`stair.records.worklog`) or files of tensors (`stair.records.tensor_files`). Both outlive their
 job and do not depend on the number of shards, which may change between two starts. Nothing keeps two processes from one
-shard: they write files of their own or equal ones, so they lose time, and no work.
+shard: they write files of their own or equal ones, so they lose time, and no work. The attempts that did the work are
+recorded beside it, so that a seal names their code and machines and sums their seconds, however often it is made.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from stair.records.files import read_mapping, write_json
 from stair.records.keys import digest_of
-from stair.records.manifest import GENERATED, GENERATED_ON, GENERATING_SECONDS, hardware
+from stair.records.manifest import GENERATED, GENERATED_BY, GENERATED_ON, GENERATING_SECONDS, hardware
+from stair.records.worklog import WorkLog, WorkLogWriter
 
 T = TypeVar("T")
 
-_HARDWARE, _SECONDS, _GENERATED = "hardware", "seconds", "generated"
-"""Keys of a completion marker: the machine, the seconds of the shard's last attempt, and the pieces that it made in them."""
+_ATTEMPTS = "attempts"
+"""The folder of the records of attempts, in the folder of the work that they did."""
+_CODE, _HARDWARE, _SECONDS, _GENERATED = "code", "hardware", "seconds", "generated"
+"""Keys of an attempt: the first two from its start, the others from its end. A killed attempt has none of the latter."""
 
 SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
 """The remedy of a seal that has removed markers."""
@@ -31,6 +35,8 @@ class Shard(NamedTuple):
 
     number: int
     of: int
+    code: str = ""
+    """The fingerprint of the code of its job."""
 
     @property
     def name(self) -> str:
@@ -44,36 +50,58 @@ class Shard(NamedTuple):
         return list(items[self.number :: self.of])
 
 
-def write_marker(folder: Path, shard: Shard, *, start: float, generated: int, **facts: Any) -> None:
-    """Writes the completion marker of a shard (`RunPaths.shard`), with this machine and facts of the work.
+@contextmanager
+def recorded_attempt(work: Path, shard: Shard, generated: Callable[[], int]) -> Iterator[None]:
+    """Records an attempt of a shard: its code and machine before, its seconds and the pieces that it generated after it.
 
     Args:
-        start: the attempt's start, as `time.monotonic` had it.
-        generated: the pieces of work that the attempt made.
+        work: the folder of the log, or of other work.
     """
-    cost = {_HARDWARE: hardware(), _SECONDS: round(time.monotonic() - start, 1), _GENERATED: generated}
-    marker = {"shard": shard.number, "of": shard.of, **cost, **facts}
-    write_json(folder / f"{shard.name}.json", marker)
+    start = time.monotonic()
+    with WorkLogWriter(work / _ATTEMPTS, shard.name) as record:
+        record.append(f"{record.path.stem}/start", {_CODE: shard.code, _HARDWARE: hardware()})
+        try:
+            yield
+        finally:
+            seconds = round(time.monotonic() - start, 1)
+            with suppress(OSError):  # a full disk is the work's own error
+                record.append(f"{record.path.stem}/end", {_SECONDS: seconds, _GENERATED: generated()})
 
 
-def generating_facts(folder: Path) -> dict[str, Any]:
-    """Facts for the seal's manifest from the completion markers of a work folder: the distinct machines, and two sums.
+def generating_facts(work: Path, *others: Path) -> dict[str, Any]:
+    """Facts for the seal's manifest from the attempts that generated: their distinct codes and machines, and two sums.
 
-    An attempt that was cut short has no marker, so its seconds and pieces are not counted. Both sums leave out the same
-    attempts, so their ratio is a speed.
+    A killed attempt is in neither sum, so their ratio is a speed.
+
+    Args:
+        work: as of `recorded_attempt`.
+        others: those of other runs that the seal has read. Their costs are those runs' own.
     """
-    machines: dict[str, dict[str, Any]] = {}
-    seconds, generated = 0.0, 0
-    for marker in sorted(folder.glob("shard-*-of-*.json")):
-        # A marker counts by its name; its content is for people.
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            facts = read_mapping(marker)
-            machines[digest_of(facts[_HARDWARE])] = facts[_HARDWARE]
-            seconds, generated = seconds + facts[_SECONDS], generated + facts[_GENERATED]
-    return {GENERATED_ON: [*machines.values()], GENERATING_SECONDS: round(seconds, 1), GENERATED: generated}
+    own, *more = (list(_attempts(folder)) for folder in (work, *others))
+    every = [*own, *(each for attempts in more for each in attempts)]
+    return {
+        GENERATED_BY: sorted({each[_CODE] for each in every if each.get(_CODE)}),
+        GENERATED_ON: [*{digest_of(each[_HARDWARE]): each[_HARDWARE] for each in every if _HARDWARE in each}.values()],
+        GENERATING_SECONDS: round(sum(each.get(_SECONDS, 0.0) for each in own), 1),
+        GENERATED: sum(each.get(_GENERATED, 0) for each in own),
+    }
 
 
-def remove_markers(folder: Path) -> None:
+def _attempts(work: Path) -> Iterator[dict[str, Any]]:
+    """The attempts that generated something, as far as is known: of a killed one it is not."""
+    attempts = defaultdict[str, dict[str, Any]](dict)
+    for key, record in WorkLog(work / _ATTEMPTS).items():
+        attempts[key.rpartition("/")[0]] |= record
+    return (each for each in attempts.values() if each.get(_GENERATED, 1))
+
+
+def write_marker(work: Path, shard: Shard) -> None:
+    """Writes the completion marker of a shard (`RunPaths.shard`): an empty file."""
+    work.mkdir(parents=True, exist_ok=True)
+    (work / f"{shard.name}.done").touch()
+
+
+def remove_markers(work: Path) -> None:
     """Removes the markers of shards after a loss: the next start runs the shards again and reuses the kept work."""
-    for marker in folder.glob("shard-*-of-*.json"):
+    for marker in work.glob("shard-*-of-*.done"):
         marker.unlink(missing_ok=True)

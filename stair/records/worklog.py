@@ -126,10 +126,13 @@ class WorkLog:
     Args:
         folder: read at once; `counts` are then its own.
         more: further folders, as those of other runs: each is read when the folders before it lack a key.
+
+    Attributes:
+        read: the folders that have been read.
     """
 
     def __init__(self, folder: Path, *more: Path) -> None:
-        self.folder, self.counts = folder, LogCounts()
+        self.folder, self.counts, self.read = folder, LogCounts(), list[Path]()
         self._unread = [*more]
         self._open: OrderedDict[int, int] = OrderedDict()
         weakref.finalize(self, _close, self._open)
@@ -138,6 +141,7 @@ class WorkLog:
         self._read_folder(folder)
 
     def _read_folder(self, folder: Path) -> None:
+        self.read.append(folder)
         for path in matching(folder, "*.log"):
             self._files.append(path)
             self._read_file(len(self._files) - 1, path)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from stair.engines.base import Completion, Engine, Reconstruction, Request
 from stair.records.progress import Progress
-from stair.records.shards import SEAL_AGAIN, Shard, remove_markers, write_marker
+from stair.records.shards import SEAL_AGAIN, Shard, generating_facts, recorded_attempt, remove_markers, write_marker
 from stair.records.worklog import WorkLog, WorkLogWriter
 from stair.sessions.trajectory import Finished, Need, Trajectory
 
@@ -255,7 +255,6 @@ def run_shard(
     Raises:
         ResponsesFailed: some responses could not be generated; the message names the first.
     """
-    start = time.monotonic()
     log, accepted = _read_log(work, others), _accepted(work, accept_missing)
     done = unfinished = total = 0
     for trajectory in trajectories(False):
@@ -263,7 +262,8 @@ def run_shard(
         done, unfinished, total = done + logged, unfinished + (not ended), total + trajectory.responses
     counted, failed = Progress(*progress, total=total, unit="responses", done=done), list[Failed]()
     if unfinished:
-        with WorkLogWriter(work / "log", shard.name) as writer:
+        attempt = recorded_attempt(log.folder, shard, lambda: counted.done - done)
+        with attempt, WorkLogWriter(log.folder, shard.name) as writer:
             try:
                 generate(trajectories(True), load(), log, writer, counted, failed, accepted)
             except ResponsesFailed as cause:
@@ -273,7 +273,7 @@ def run_shard(
     if failed and not accept_missing:
         more = f" (and {len(failed) - 1} more)" if len(failed) > 1 else ""
         raise ResponsesFailed(f"{counted.job}: could not generate {failed[0]}{more}; {_AGAIN}")
-    write_marker(work, shard, start=start, generated=counted.done - done, responses=total)
+    write_marker(work, shard)
 
 
 def _write_failed(work: Path, shard: Shard, failed: Sequence[Failed]) -> None:
@@ -294,7 +294,7 @@ def _accepted(work: Path, accept_missing: bool) -> Accepted:
 def sealed_rows(
     trajectories: Iterable[Trajectory],
     work: Path,
-    gaps: list[dict[str, Any]] | None = None,
+    facts: dict[str, Any] | None = None,
     others: Sequence[Path] = (),
     *,
     accept_missing: bool = False,
@@ -303,7 +303,8 @@ def sealed_rows(
 
     Args:
         work: the work folder, with all shards' logs and markers.
-        gaps: receives the missing responses, as of `Trajectory.gaps`, before the last row is yielded.
+        facts: receives facts for the manifest at the end: the number of responses from the logs, the missing ones
+            (`Trajectory.gaps`), and those of `generating_facts`.
         others: as of `run_shard`.
         accept_missing: responses that have failed, and the rest of their trajectories, are left out.
 
@@ -313,26 +314,28 @@ def sealed_rows(
             the last row, so the caller must discard its output, as `write_table` does.
     """
     log, accepted = _read_log(work, others), _accepted(work, accept_missing)
-    unfinished = count = 0
+    unfinished = count = responses = 0
+    missing: list[dict[str, Any]] = []
     for trajectory in trajectories:
         count += 1
-        if not read_log(trajectory, log, accepted)[1]:
-            unfinished += 1
-        elif not unfinished:
+        logged, ended = read_log(trajectory, log, accepted)
+        unfinished, responses = unfinished + (not ended), responses + logged
+        if not unfinished:
             yield from trajectory.rows
-            if gaps is not None:
-                gaps += trajectory.gaps()
+            missing += trajectory.gaps()
     if unfinished:
         remove_markers(work)
         raise ValueError(
             f"{work}: {unfinished} of {count} trajectories have not ended: the log lacks some of their responses, which were "
             f"lost or made under other settings; {SEAL_AGAIN}; it generates what is missing, and nothing else"
         )
+    if facts is not None:
+        facts |= {"responses": responses, "missing": missing, **generating_facts(*log.read)}
 
 
-def report_missing(output: Path, gaps: int) -> None:
-    """Prints how many responses a sealed output lacks."""
-    if gaps:
+def report_missing(output: Path, facts: Mapping[str, Any]) -> None:
+    """Prints how many responses a sealed output lacks; `facts` of `sealed_rows`."""
+    if gaps := len(facts["missing"]):
         print(f"{output}: {gaps} missing, as accept_missing allows; the manifest names each with its reason")
 
 

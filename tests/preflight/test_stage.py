@@ -17,6 +17,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, resolve
 from stair.pipeline.input_checks import input_faults, refuse
+from stair.records.shards import Shard
 from stair.sessions.prompt_check import expected_prompt
 from stair.sessions.renderer import Renderer
 from stair.stages.data import stage as data_stage
@@ -82,8 +83,8 @@ def with_data(config: Config) -> RunPaths:
 def starts(config: Config, paths: RunPaths) -> dict[str, Callable[[], None]]:
     """The shards that generate, by the file of their problems."""
     return {
-        "benchmarks/ours": lambda: evaluation_stage.generate(config, paths, MODEL, "ours", "vanilla", 0, 1),
-        f"training/{MODEL}": lambda: rollout_stage.generate(config, paths, MODEL, 0, 1),
+        "benchmarks/ours": lambda: evaluation_stage.generate(config, paths, MODEL, "ours", "vanilla", Shard(0, 1)),
+        f"training/{MODEL}": lambda: rollout_stage.generate(config, paths, MODEL, Shard(0, 1)),
     }
 
 

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -119,7 +118,7 @@ for piece in shard.share(range(12)):
         files.keep(str(piece), "key", {"values": values})
         print(piece, flush=True)
         time.sleep(0.02)
-write_marker(folder, shard, start=time.monotonic(), generated=1, pieces=12)
+write_marker(folder, shard)
 """
 
 
@@ -162,6 +161,6 @@ def test_a_shard_in_two_processes_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_removed_markers_run_the_shards_again(tmp_path: Path) -> None:
     for number in range(2):
-        write_marker(tmp_path, Shard(number, 2), start=time.monotonic(), generated=1, batches=3)
+        write_marker(tmp_path, Shard(number, 2))
     remove_markers(tmp_path)
     assert os.listdir(tmp_path) == []

@@ -79,7 +79,7 @@ class OnlyShard:
 
     @property
     def marker(self) -> Path:
-        return self.work / "shard-0-of-1.json"
+        return self.work / "shard-0-of-1.done"
 
     def trajectories(self, _: bool = False) -> list[Trajectory]:
         return [
@@ -107,8 +107,9 @@ class OnlyShard:
         return len(self.engines[-1].requests)
 
     def sealed(self) -> tuple[Rows, list[dict[str, Any]]]:
-        gaps: list[dict[str, Any]] = []
-        return in_order(list(sealed_rows(self.trajectories(), self.work, gaps, accept_missing=self.accept))), gaps
+        facts: dict[str, Any] = {}
+        rows = in_order(list(sealed_rows(self.trajectories(), self.work, facts, accept_missing=self.accept)))
+        return rows, facts["missing"]
 
     def failed(self) -> list[str]:
         """The responses that have failed, of all attempts."""

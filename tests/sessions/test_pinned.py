@@ -84,7 +84,7 @@ def logged(trajectory: Trajectory, work: Path, record_of: Callable[[int], dict[s
 
 
 def sealed(path: Path, schema: Any, trajectory: Trajectory, work: Path) -> list[dict[str, Any]]:
-    write_table(path, schema, sealed_rows([trajectory], work, []))
+    write_table(path, schema, sealed_rows([trajectory], work))
     return read_table(path, schema)
 
 

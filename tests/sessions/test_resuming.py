@@ -85,7 +85,7 @@ def test_a_finished_log_needs_no_engine(study: Study) -> None:
     assert [read_log(each, log) for each in trajectories] == [(3, True)] * 3 * 2
     assert rows_of(trajectories) == rows
     assert sealed(study, "stair") == rows
-    marker = study.folder / "stair" / "shard-0-of-1.json"
+    marker = study.folder / "stair" / "shard-0-of-1.done"
     run_shard(
         lambda _: list(study.trajectories("stair")),
         study.folder / "stair",

@@ -145,7 +145,7 @@ def evaluate(condition: str) -> tuple[str, ...]:
 def mark(folder: Path, condition: str) -> None:
     """A condition's shard has ended, and is not sealed yet."""
     run_in(folder, *evaluate(condition))
-    assert (folder / WORK / condition / "shard-0-of-1.json").is_file()
+    assert (folder / WORK / condition / "shard-0-of-1.done").is_file()
 
 
 def log_of(folder: Path, condition: str) -> Path:

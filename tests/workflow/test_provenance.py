@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import time
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
@@ -53,6 +53,8 @@ def test_the_run_in_one_file(finished_run: Path) -> None:
     assert generated[f"rollouts/{MODEL}"]["response_tokens"] == sum(rollouts["response_tokens"].to_pylist())
     vanilla, native = (generated[f"responses/{MODEL}/math500/{name}"]["responses"] for name in ("vanilla", "native"))
     assert (vanilla, native) == (32, 96), "a T1 that native shows is vanilla's, and generated once"
+    native_manifest = json.loads((folder / f"responses/{MODEL}/math500/native.parquet.manifest.json").read_text())
+    assert native_manifest["responses"] == native
     assert generated["all"]["responses"] == len(rollouts) + 32 + 2 * 96 + 5 * 32
     sealed = [each for each in recorded if each["rule"] == "seal_rollouts"]
     assert [each["generated"] for each in sealed] == [len(rollouts)]
@@ -77,16 +79,25 @@ def test_hardware_and_seconds_are_those_of_the_shards_and_not_of_the_seal(
         assert json.loads((folder / f"{name}.manifest.json").read_text())["generated_on"] == [hardware()]
 
     paths, output = RunPaths(tmp_path), tmp_path / "rollouts" / "m.parquet"
-    nodes = [{"processor": "of the first node"}, {"processor": "of the second"}]
-    for number in range(3):
-        monkeypatch.setattr(shards, "hardware", lambda node=nodes[number % 2]: node)
-        start = time.monotonic() - 2.5
-        shards.write_marker(paths.work("rollouts", "m"), shards.Shard(number, 3), start=start, generated=4)
+    log, other = paths.work("rollouts", "m", "log"), tmp_path / "other"
+    nodes = [{"processor": f"of node {number}"} for number in range(4)]
+    attempts = [(log, "a", 0, 4), (log, "b", 1, 4), (log, "a", 0, 4), (log, "failed at once", 3, 0), (other, "c", 2, 9)]
+    for work, code, node, generated in attempts:
+        monkeypatch.setattr(shards, "hardware", lambda node=nodes[node]: node)
+        monkeypatch.setattr(shards, "time", SimpleNamespace(monotonic=iter((0.0, 2.5)).__next__))
+        with shards.recorded_attempt(work, shards.Shard(0, 1, code), lambda generated=generated: generated):
+            pass
+        monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt), shards.recorded_attempt(log, shards.Shard(0, 1, "d"), lambda: 1):
+        raise KeyboardInterrupt
     output.parent.mkdir()
     output.write_text("rows")
-    seal(paths, "seal_rollouts", output, **shards.generating_facts(paths.work("rollouts", "m")))
+    facts = shards.generating_facts(log, other)
+    assert (facts["generated_by"], facts["generated"]) == (["a", "b", "c", "d"], 13)
+    seal(paths, "seal_rollouts", output, **facts)
     summary = provenance(load_run(folder), paths)
-    assert summary["hardware"] == [{"outputs": 1, "machine": node} for node in nodes]
+    assert [each["machine"] for each in summary["hardware"]] == [*nodes[:2], hardware(), nodes[2]]
+    assert [each["source"] for each in summary["code"]] == ["a", "b", "c", "d"]
     assert summary["costs"]["rules"]["seal_rollouts"]["seconds"] == pytest.approx(7.5, abs=0.5)
 
 
@@ -127,7 +138,7 @@ def test_a_plan_from_a_run_has_the_runs_seconds_and_tokens(finished_run: Path) -
     planned, spent = defaultdict[str, float](float), defaultdict[str, float](float)
     for work in works:
         planned[work.stage] += 3600 * work.hours
-    for stage, _, seconds in engine_seconds(paths):
+    for (stage, _), seconds in engine_seconds(paths).items():
         spent[stage] += seconds
     assert planned == pytest.approx(spent)
 

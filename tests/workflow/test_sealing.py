@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from stair.records.manifest import manifest_path
 from stair.records.worklog import WorkLog, WorkLogWriter
 from tests.workflow.conftest import ROOT, SMOKE, run_in
 
@@ -42,7 +43,7 @@ def test_complete_logs_are_sealed_again_to_the_same_bytes(copied_run: Path) -> N
         copied_run / "results/smoke" / f"{name}.parquet"
         for name in (f"rollouts/{MODEL}", f"responses/{MODEL}/math500/stair")
     ]
-    before = [file.read_bytes() for file in files]
+    before, costs = [file.read_bytes() for file in files], [*map(generating, files)]
     for file in files:
         file.unlink()
     without_torch(
@@ -51,6 +52,13 @@ def test_complete_logs_are_sealed_again_to_the_same_bytes(copied_run: Path) -> N
         *((rule, *words, *cell) for rule in ("evaluation-shard", "seal-evaluation")),
     )
     assert [file.read_bytes() for file in files] == before
+    assert [*map(generating, files)] == costs and all(cost["generated"] for cost in costs)
+
+
+def generating(file: Path) -> dict[str, Any]:
+    """The facts of a seal about the attempts behind it."""
+    facts = json.loads(manifest_path(file).read_text())
+    return {name: facts[name] for name in ("generated_by", "generated_on", "generating_seconds", "generated")}
 
 
 def lose(results: Path, work: str, key: str) -> None:
@@ -65,7 +73,7 @@ def lose(results: Path, work: str, key: str) -> None:
                 writer.append(other, record)
     with WorkLogWriter(results / work / "failed", "shard-0-of-1") as writer:
         writer.append(key, {"response": "this one", "reason": "CUDA out of memory"})
-    for marker in (results / work).glob("shard-*.json"):
+    for marker in (results / work).glob("shard-*.done"):
         marker.unlink()
 
 

@@ -36,7 +36,7 @@ def scope_of(config: Config, paths: RunPaths) -> dict[str, Any]:
         "versions": [f"{name} {version}" for name, version in versions.items()],
         "sealed": _span(facts["sealed"]),
         "commit": facts.get("commit"),
-        "jobs": f"{duration(seconds)}; attempts that were cut short are not counted",
+        "jobs": f"{duration(seconds)}; attempts that were killed are not counted",
         "responses": f"{generated['responses']:,} responses of {generated['response_tokens']:,} tokens",
         "rules": costs,
         "copied": f"{copied} of {len(outputs)} outputs were copied from another run or a published folder."

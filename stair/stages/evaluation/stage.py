@@ -11,7 +11,7 @@ from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.core import SHARED_T1, condition_key, study_of
 from stair.records.schemas import RESPONSES
-from stair.records.shards import Shard, generating_facts
+from stair.records.shards import Shard
 from stair.records.tables import write_table
 from stair.sessions.invariants import condition_checks, cut_trajectories, kept, turns_of
 from stair.sessions.positions import KEY as POSITIONS
@@ -20,18 +20,18 @@ from stair.sessions.run import report_missing, run_shard, sealed_rows
 from stair.sessions.study import Study
 
 
-def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: int, of: int) -> None:
+def generate(config: Config, paths: RunPaths, model: str, benchmark: str, condition: str, shard: Shard) -> None:
     """Generates one shard of a condition: every `of`-th session."""
     study = Study(config, paths, model, benchmark, condition)
     study.check_lengths()
-    sessions = Shard(shard, of).share(list(study.sessions))
+    sessions = shard.share(list(study.sessions))
     with ExitStack() as ended:
         run_shard(
             lambda load: study.trajectories(sessions, load=load),
             study.work,
-            Shard(shard, of),
-            lambda: study.load_engine(f"{shard}-of-{of}", ended),
-            (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard}"),
+            shard,
+            lambda: study.load_engine(f"{shard.number}-of-{shard.of}", ended),
+            (paths.progress, f"evaluation/{model}/{benchmark}/{condition}/{shard.number}"),
             logs_to_reuse(study),
             accept_missing=config.accept_missing,
         )
@@ -60,37 +60,31 @@ def seal(config: Config, paths: RunPaths, model: str, benchmark: str, condition:
     study = Study(config, paths, model, benchmark, condition)
     output = paths.responses(model, benchmark, condition)
     positions = AuxiliaryPositions(study.backbone.architecture.context)
-    gaps: list[dict[str, Any]] = []
-    count = write_table(output, RESPONSES, _checked(study, output, positions, gaps))
-    report_missing(output, len(gaps))
-    return {
-        "model_revision": study.backbone.revision,
-        "responses": count,
-        "missing": gaps,
-        **generating_facts(study.work),
-        POSITIONS: positions.as_dict() if config.reads_bank(condition) else None,
-    }
+    facts: dict[str, Any] = {"model_revision": study.backbone.revision}
+    write_table(output, RESPONSES, _checked(study, output, positions, facts))
+    report_missing(output, facts)
+    return facts | {POSITIONS: positions.as_dict() if config.reads_bank(condition) else None}
 
 
 def _checked(
-    study: Study, output: Path, positions: AuxiliaryPositions, gaps: list[dict[str, Any]]
+    study: Study, output: Path, positions: AuxiliaryPositions, facts: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yields the condition's rows in the order of the table and adds them to `positions`; then runs its checks.
 
-    `gaps` receives the missing responses. Raises ValueError after the last row if a check fails.
+    `facts` is that of `sealed_rows`. Raises ValueError after the last row if a check fails.
     """
     turns: list[dict[str, Any]] = []
     reads = study.config.reads_bank(study.condition)
     trajectories = study.trajectories(sorted(study.sessions), load=False)
     accept = study.config.accept_missing
-    for row in sealed_rows(trajectories, study.work, gaps, logs_to_reuse(study), accept_missing=accept):
+    for row in sealed_rows(trajectories, study.work, facts, logs_to_reuse(study), accept_missing=accept):
         turns.append(kept(row, study.backbone.renderer))
         positions.add(row)
         yield row
     scope = str(study.place)
     samples = study.config.evaluation.samples
     acts = study.config.acts(study.condition)
-    cut = cut_trajectories(gaps)
+    cut = cut_trajectories(facts["missing"])
     frame, settings = turns_of(turns), study.settings
     for check in condition_checks(frame, settings, study.sessions, samples, scope, reads=reads, acts=acts, cut=cut):
         if not check.passed:

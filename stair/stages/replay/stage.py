@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from stair.records.manifest import MEASURED, name_in_run
 from stair.records.progress import Progress
 from stair.records.rows import ReplayHistory, ScheduledTurn
 from stair.records.schemas import EVALUATION_SESSIONS, REPLAY_HISTORIES, REPLAY_PROBLEMS, RESPONSES
-from stair.records.shards import SEAL_AGAIN, Shard, generating_facts, remove_markers, write_marker
+from stair.records.shards import SEAL_AGAIN, Shard, generating_facts, recorded_attempt, remove_markers, write_marker
 from stair.records.tables import rows_as, write_table
 from stair.stages.replay.design.crossed import HistoryWork, crossed_design
 from stair.stages.replay.design.design_tables import history_rows, problem_rows, read_design
@@ -91,26 +90,29 @@ def _complete_paths(study: ReplayStudy, sessions: dict[str, list[str]]) -> dict[
     return complete
 
 
-def measure(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
+def measure(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     """Measures the histories of one shard that are not kept yet.
 
     Raises:
         ValueError: the disk lacks the room, a history does not fit the device's memory, or a measurement is not finite.
     """
-    start = time.monotonic()
     study = ReplayStudy(config, paths, model)
-    share, every = Shard(shard, of), list(study.design.work())
-    mine = share.share(every)
+    every = list(study.design.work())
+    mine = shard.share(every)
     missing: list[tuple[HistoryWork, list[SourceTokens], str]] = []
     for work in mine:
         sources = study.sources(work)
         if not study.files.has(work.name, key := study.key(work, sources)):
             missing.append((work, sources, key))
-    progress = Progress(paths.progress, f"replay/{model}/{shard}", len(mine), "histories", len(mine) - len(missing))
+    progress = Progress(
+        paths.progress, f"replay/{model}/{shard.number}", len(mine), "histories", len(mine) - len(missing)
+    )
     if missing:
         study.require_space([work for work, _, _ in missing], len(every), progress.job)
-        _measure(study, missing, progress)
-    write_marker(study.work_folder, share, start=start, generated=len(missing), histories=len(mine))
+        done = progress.done
+        with recorded_attempt(study.work_folder, shard, lambda: progress.done - done):
+            _measure(study, missing, progress)
+    write_marker(study.work_folder, shard)
 
 
 def _measure(

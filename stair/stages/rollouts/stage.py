@@ -14,7 +14,7 @@ from stair.engines.base import Engine
 from stair.records.rows import SourceRecord
 from stair.records.schemas import ROLLOUTS, TRAINING_POOL
 from stair.records.seeds import seed_of
-from stair.records.shards import Shard, generating_facts
+from stair.records.shards import Shard
 from stair.records.tables import rows_as, write_table
 from stair.sessions.backbone import Backbone
 from stair.sessions.prompt_check import check_lengths
@@ -46,24 +46,24 @@ def _records(paths: RunPaths, model: str) -> list[SourceRecord]:
     return [*rows_as(paths.training_pool(model), TRAINING_POOL, SourceRecord)]
 
 
-def generate(config: Config, paths: RunPaths, model: str, shard: int, of: int) -> None:
+def generate(config: Config, paths: RunPaths, model: str, shard: Shard) -> None:
     """Generates one shard of a model's rollouts."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     all_records = _records(paths, model)
     _check_lengths(config, paths, backbone, all_records)
-    records = Shard(shard, of).share(all_records)
+    records = shard.share(all_records)
     with ExitStack() as stack:
 
         def load() -> Engine:
-            log = paths.log("rollouts", model, f"server-{shard}-of-{of}")
+            log = paths.log("rollouts", model, f"server-{shard.number}-of-{shard.of}")
             return stack.enter_context(backbone.running(log))
 
         run_shard(
             lambda load: _trajectories(config, backbone, records),
             paths.work("rollouts", model),
-            Shard(shard, of),
+            shard,
             load,
-            (paths.progress, f"rollouts/{model}/{shard}"),
+            (paths.progress, f"rollouts/{model}/{shard.number}"),
             _logs_to_reuse(config, paths, model),
             accept_missing=config.accept_missing,
         )
@@ -85,15 +85,10 @@ def seal(config: Config, paths: RunPaths, model: str) -> dict[str, Any]:
     """Writes a model's rollouts from the logs, without a model; returns facts for the manifest."""
     backbone = Backbone.open(config, paths, model, config.rollout_engine(model))
     trajectories = _trajectories(config, backbone, _records(paths, model))
-    gaps: list[dict[str, Any]] = []
+    facts: dict[str, Any] = {"model_revision": backbone.revision}
     output = paths.rollouts(model)
     others, accept = _logs_to_reuse(config, paths, model), config.accept_missing
-    rows = sealed_rows(trajectories, paths.work("rollouts", model), gaps, others, accept_missing=accept)
-    count = write_table(output, ROLLOUTS, rows)
-    report_missing(output, len(gaps))
-    return {
-        "model_revision": backbone.revision,
-        "responses": count,
-        "missing": gaps,
-        **generating_facts(paths.work("rollouts", model)),
-    }
+    rows = sealed_rows(trajectories, paths.work("rollouts", model), facts, others, accept_missing=accept)
+    write_table(output, ROLLOUTS, rows)
+    report_missing(output, facts)
+    return facts
