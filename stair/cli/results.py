@@ -107,22 +107,14 @@ def export(
 
     It has scored rows, controllers, statistics, tables, figures and manifests. For benchmarks with publish_text: false,
     digests replace the responses; ids, letters and verdicts stay. `stair from-archive` makes every table and figure again
-    from the copy. Equal runs give equal bytes.
+    from the copy. Equal runs give equal bytes. An output of these that is missing, damaged or stale is an error.
     """
     from stair.pipeline.archive import export as write
     from stair.pipeline.archive import pack
-    from stair.pipeline.verify import Receipts, faults, remedy
     from stair.records.files import bytes_text, scratch_folder
 
     settings, paths = open_run(run)
     out = out or paths.folder.parent / f"{settings.run}.tar.gz"
-    if found := list(faults(settings, Receipts(paths.folder), measured=False)):
-        more = f", and {len(found) - 1} more faults" if len(found) > 1 else ""
-        print(
-            f"warning: {found[0].file} is {found[0].state} ({found[0].reason}){more}; `stair from-archive` rejects them. First "
-            f"run: {remedy(settings, paths, found)}",
-            file=sys.stderr,
-        )
     if not out.name.endswith(".tar.gz"):
         print(f"{out}: {write(settings, paths, out)} scored rows")
         return

@@ -21,7 +21,7 @@ from stair.config.resolve import RESOLVED
 from stair.paper.withheld_text import write_publishable
 from stair.pipeline.job_inputs import has_job
 from stair.pipeline.jobs import STAGES
-from stair.pipeline.verify import Receipts
+from stair.pipeline.verify import Receipts, faults, remedy
 from stair.records.files import replacing, scratch_folder, write_json
 from stair.records.keys import file_digest
 from stair.records.manifest import Manifest, name_in_run, with_checksum
@@ -41,11 +41,13 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     """Writes a run's archive as a folder, whole or not at all; returns the number of scored rows.
 
     Raises:
-        ValueError: the folder is not empty, or nothing has been scored.
+        ValueError: the folder is not empty, nothing has been scored, or `stair from-archive` would reject a file or miss it.
     """
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"{out} is not empty; name a new folder")
-    manifests = list(_archived(config, paths))
+    receipts = Receipts(paths.folder)
+    _check(config, paths, receipts)
+    manifests = list(_archived(config, receipts))
     if not any(manifest.rule in STAGES["scores"] for manifest in manifests):
         raise ValueError(f"{paths.folder} has no scored rows; first run: {paths.start_command('--target', 'scores')}")
     withheld = {key for key, benchmark in config.benchmarks.items() if not benchmark.publish_text}
@@ -68,15 +70,27 @@ def export(config: Config, paths: RunPaths, out: Path) -> int:
     return count
 
 
-def _archived(config: Config, paths: RunPaths) -> Iterator[Manifest]:
-    """The manifests of the run's complete outputs, each with the files that an archive contains."""
-    for manifest in Receipts(paths.folder).manifests:
-        files = {
-            name: digest for name, digest in manifest.files.items() if any(fnmatchcase(name, each) for each in ARCHIVED)
-        }
-        complete = all((paths.folder / name).is_file() for name in manifest.files)
-        if files and complete and has_job(config, manifest.rule, manifest.wildcards):
+def _check(config: Config, paths: RunPaths, receipts: Receipts) -> None:
+    """Raises ValueError if an output that an archive contains is missing, damaged or stale."""
+    found = [fault for fault in faults(config, receipts, measured=False) if _is_archived(fault.remove or fault.file)]
+    if found:
+        more = f", and {len(found) - 1} more faults" if len(found) > 1 else ""
+        raise ValueError(
+            f"{paths.folder}: {found[0].file} is {found[0].state}: {found[0].reason}{more}; first run: "
+            f"{remedy(config, paths, found)}"
+        )
+
+
+def _archived(config: Config, receipts: Receipts) -> Iterator[Manifest]:
+    """The manifests of the run's outputs, each with the files that an archive contains."""
+    for manifest in receipts.manifests:
+        files = {name: digest for name, digest in manifest.files.items() if _is_archived(name)}
+        if files and has_job(config, manifest.rule, manifest.wildcards):
             yield replace(manifest, files=files)
+
+
+def _is_archived(name: str) -> bool:
+    return any(fnmatchcase(name, each) for each in ARCHIVED)
 
 
 def _rewritten(manifest: Manifest, rewritten: Mapping[str, str]) -> dict[str, Any]:

@@ -119,8 +119,9 @@ def checked_digests(config: Config, paths: RunPaths, files: Iterable[Path]) -> d
             fault = "cannot be read; check its permissions"
         if fault:
             place = os.path.normpath(paths.shown / name)
+            alone = paths.start_command("--target", name)  # if it is the same again, nothing that follows from it runs
             raise ValueError(
-                f"{paths.folder} has a damaged file: {name} {fault}; to make it again: rm {place} && {start}"
+                f"{paths.folder} has a damaged file: {name} {fault}; to make it again: rm {place} && {alone} && {start}"
             )
     return digests
 

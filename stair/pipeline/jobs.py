@@ -6,7 +6,7 @@ inputs, calls the row's function and writes the manifest. Imports no stage: a fu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,11 +30,11 @@ from stair.stages.sessions import settings as sessions
 from stair.stages.training import settings as training
 from stair.tiny import settings as tiny
 
-Files = Callable[[Config, RunPaths], Iterable[Path]]
-"""The outputs of a rule in a run."""
+Files = Callable[[Config, RunPaths], Iterable[Sequence[Path]]]
+"""The outputs of a rule in a run, job by job."""
 
 
-def _no_files(config: Config, paths: RunPaths) -> list[Path]:
+def _no_files(config: Config, paths: RunPaths) -> list[Sequence[Path]]:
     return []
 
 
@@ -49,7 +49,7 @@ class Job(NamedTuple):
     names: tuple[str, ...] = ()
     """The wildcards that decide its outputs. Those of a shard, and of a file's suffix, are none."""
     files: Files = _no_files
-    """The outputs of all its jobs in a run. Those of a shard are deleted once they are sealed."""
+    """The outputs of each of its jobs in a run. Those of a shard are deleted once they are sealed."""
     engine: Callable[..., EngineName | None] | None = None
     """The engine that it computes with, from the configuration and `names`; None: it needs no GPU."""
     progress: str = ""
@@ -116,57 +116,57 @@ def _training_engine(config: Config, model: str, controller: str) -> EngineName 
 
 def of_models(*files: Callable[[RunPaths, str], Path]) -> Files:
     """These files of each model."""
-    return lambda config, paths: [file(paths, model) for model in config.models for file in files]
+    return lambda config, paths: [[file(paths, model) for file in files] for model in config.models]
 
 
 def _of_benchmarks(file: Callable[[RunPaths, str], Path]) -> Files:
-    return lambda config, paths: [file(paths, benchmark) for benchmark in config.benchmarks]
+    return lambda config, paths: [[file(paths, benchmark)] for benchmark in config.benchmarks]
 
 
 def _of_replayed(*files: Callable[[RunPaths, str], Path]) -> Files:
     return lambda config, paths: [
-        file(paths, model) for model in (config.replay.models if config.replay else ()) for file in files
+        [file(paths, model) for file in files] for model in (config.replay.models if config.replay else ())
     ]
 
 
-def _generated_sets(config: Config, paths: RunPaths) -> Iterable[Path]:
+def _generated_sets(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
     sources = {"training_pool": config.training_pool, **config.benchmarks}
     generated = [name for name, source in sources.items() if source.tiny is not None and source.path is None]
-    return [paths.dataset_file(config, name) for name in generated]
+    return [[paths.dataset_file(config, name)] for name in generated]
 
 
-def _data_report(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]
+def _data_report(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
+    return [[paths.data_report(".md"), paths.data_report(".json"), paths.data_counts, paths.near_duplicates]]
 
 
-def _controllers(config: Config, paths: RunPaths) -> Iterable[Path]:
+def _controllers(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
     trained = [(model, key) for key in config.controllers for model in config.trained(key)]
-    return [file for names in trained for file in paths.controller_files(config, *names)]
+    return [paths.controller_files(config, *names) for names in trained]
 
 
-def _responses(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.responses(*place) for place in _answered(config)]
+def _responses(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
+    return [[paths.responses(*place)] for place in _answered(config)]
 
 
-def _scores(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.scored(*place) for place in _answered(config)]
+def _scores(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
+    return [[paths.scored(*place)] for place in _answered(config)]
 
 
 def _answered(config: Config) -> list[Place]:
     return [place.of(study) for study in SECTIONS for place in evaluated_places(config, study)]
 
 
-def _replay_statistics(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [paths.replay_statistics(model, part) for model in analyzed_models(config) for part in REPLAY_PARTS]
+def _replay_statistics(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
+    return [[paths.replay_statistics(model, part)] for model in analyzed_models(config) for part in REPLAY_PARTS]
 
 
-def _runtime(config: Config, paths: RunPaths) -> Iterable[Path]:
-    return [] if config.runtime is None else map(paths.runtime, config.runtime.models)
+def _runtime(config: Config, paths: RunPaths) -> Iterable[Sequence[Path]]:
+    return [[paths.runtime(model)] for model in (config.runtime.models if config.runtime else ())]
 
 
 def _exhibits(kind: Kind, suffixes: Iterable[str]) -> Files:
     return lambda config, paths: [
-        each.file(paths, suffix) for each in exhibits(config) if each.kind == kind for suffix in suffixes
+        [each.file(paths, suffix) for suffix in suffixes] for each in exhibits(config) if each.kind == kind
     ]
 
 
@@ -275,7 +275,7 @@ JOBS: dict[str, Job] = {
         "stair.stages.checks.stage:run",
         shown,
         (),
-        lambda config, paths: [paths.checks],
+        lambda config, paths: [[paths.checks]],
         prints="stair.stages.checks.stage:show",
     ),
     "table": Job("tables", "stair.paper.make:write_table", shown, ("table",), _exhibits("table", TABLE_SUFFIXES)),
@@ -285,7 +285,7 @@ JOBS: dict[str, Job] = {
         "stair.paper.comparison.stage:run",
         shown,
         (),
-        lambda config, paths: map(paths.comparison, (".csv", ".md")),
+        lambda config, paths: [[paths.comparison(".csv"), paths.comparison(".md")]],
         prints="stair.paper.comparison.stage:show",
     ),
     "claims": Job(
@@ -293,13 +293,13 @@ JOBS: dict[str, Job] = {
         "stair.paper.claims.stage:run",
         shown,
         (),
-        lambda config, paths: map(paths.claims, (".csv", ".md")),
+        lambda config, paths: [[paths.claims(".csv"), paths.claims(".md")]],
         prints="stair.paper.claims.stage:show",
     ),
     "provenance": Job(
-        "provenance", "stair.pipeline.provenance:write_provenance", shown, (), lambda config, paths: [paths.provenance]
+        "provenance", "stair.pipeline.provenance:write_provenance", shown, (), lambda config, paths: [[paths.provenance]]
     ),
-    "report": Job("report", "stair.paper.report.stage:write_report", shown, (), lambda config, paths: [paths.report]),
+    "report": Job("report", "stair.paper.report.stage:write_report", shown, (), lambda config, paths: [[paths.report]]),
 }
 """Every rule with outputs, by its name, in the order of the stages. Downloads from the hub have none: they are no result of
 a run."""
@@ -317,10 +317,15 @@ def stages_of(config: Config) -> Sequence[str]:
     return measuring if config.only_measures else tuple(STAGES)
 
 
+def job_files(config: Config, paths: RunPaths, rules: Iterable[str] = JOBS) -> Iterator[Sequence[Path]]:
+    """The outputs of each job of these rules, in their order."""
+    for files in dict.fromkeys(JOBS[rule].files for rule in rules):  # the rules of training share a row
+        yield from files(config, paths)
+
+
 def stage_files(config: Config, paths: RunPaths, stage: str) -> list[Path]:
     """The outputs of a stage."""
-    files = dict.fromkeys(JOBS[rule].files for rule in STAGES[stage])  # the rules of training share a row
-    return [file for each in files for file in each(config, paths)]
+    return [file for files in job_files(config, paths, STAGES[stage]) for file in files]
 
 
 def settings_of(config: Config, rule: str, wildcards: Mapping[str, str]) -> Settings:

@@ -1,21 +1,23 @@
 """What lies in a run's folder, compared with the manifests there: faults, and outputs that other code made.
 
-Nothing is made, repaired or asked of Snakemake. A file that no manifest names is not compared, and a deleted file whose manifest
-is kept is missing.
+Nothing is made, repaired or asked of Snakemake. A deleted file whose manifest is kept is missing. A job whose files and manifest
+are both deleted is one that was never made.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from stair.config.model import Config
 from stair.config.paths import RunPaths
 from stair.pipeline.job_inputs import has_job
-from stair.pipeline.jobs import JOBS, STAGES, code_of, settings_of, stage_files
+from stair.pipeline.jobs import JOBS, STAGES, code_of, job_files, settings_of
 from stair.records.keys import file_digest
 from stair.records.manifest import (
     CODE,
@@ -23,6 +25,7 @@ from stair.records.manifest import (
     Manifest,
     changed_settings,
     manifest_files,
+    manifest_path,
     name_in_run,
     owner_of,
     package_versions,
@@ -73,7 +76,12 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
         measured: whether the measurements of the replay are read. They are many, and the jobs that use them check them.
     """
     yield from receipts.unreadable
-    digest = digests(receipts.folder)
+    digest, paths = digests(receipts.folder), RunPaths(receipts.folder)
+    for files in job_files(config, paths):
+        there = [file for file in files if file.is_file()]
+        if there and not any(manifest_path(place).exists() for place in (files[0], files[0].parent)):
+            name = name_in_run(there[0], paths.folder)
+            yield Fault(name, "damaged", "has no manifest", name)
     for manifest in _of_today(config, receipts):
         yield from faults_of(config, receipts, manifest, digest, measured=measured)
 
@@ -81,7 +89,7 @@ def faults(config: Config, receipts: Receipts, *, measured: bool = True) -> Iter
 def _of_today(config: Config, receipts: Receipts) -> Iterator[Manifest]:
     """Without what another version of the project made in a place of its own: nothing makes or reads it today."""
     paths = RunPaths(receipts.folder)
-    made_today = {name_in_run(file, paths.folder) for stage in STAGES for file in stage_files(config, paths, stage)}
+    made_today = {name for files in job_files(config, paths) for name in _names(files, paths)}
     for manifest in receipts.manifests:
         gone = manifest.rule in JOBS and not has_job(config, manifest.rule, manifest.wildcards)
         if gone or made_today & {*manifest.files}:
@@ -123,6 +131,7 @@ def faults_of(
             yield Fault(first, "stale", f"its input {name} has changed")
     for name, sealed in manifest.content.get(MEASURED, {}).items() if measured else ():
         if digest(name) not in (None, sealed):
+            yield Fault(name, "damaged", "does not match its sealed checksum", name)
             yield Fault(first, "stale", f"its measurement {name} has changed", first)
     for change in changed_settings(manifest.settings, settings_of(config, manifest.rule, manifest.wildcards)):
         yield Fault(first, "stale", change)
@@ -144,15 +153,28 @@ def _digest(file: Path) -> str | None:
 
 
 def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool = False) -> str:
-    """The command that makes faulty outputs again. `ran`: Snakemake has just run, and has seen none of the faults."""
+    """The command that makes faulty outputs again. `ran`: Snakemake has just run, and has seen none of the faults.
+
+    Snakemake plans all that is made from a missing file, before it can know that the file will be the same again. So files that
+    controllers are trained on are made alone first.
+    """
+    found = list(found)
     removed = (fault.remove or (fault.file if ran else "") for fault in found if fault.state != "missing")
-    return _command(config, paths, dict.fromkeys(filter(None, removed)))
+    gone = {fault.remove or fault.file for fault in found if fault.state != "stale"}
+    trained_on = [rule for stage in takewhile("training".__ne__, STAGES) for rule in STAGES[stage]]
+    alone = [gone & _names(files, paths) for files in job_files(config, paths, trained_on)]
+    return _command(paths, dict.fromkeys(filter(None, removed)), [min(names) for names in alone if names])
 
 
-def _command(config: Config, paths: RunPaths, removed: Iterable[str]) -> str:
-    words = [str(paths.folder / name) for name in removed]
-    start = paths.start_command()
-    return f"rm -r {shlex.join(words)} && {start}" if words else start
+def _command(paths: RunPaths, removed: Iterable[str], alone: Iterable[str] = ()) -> str:
+    """Deletes files, makes some of them alone, and starts the run."""
+    words = [os.path.normpath(paths.shown / name) for name in removed]
+    starts = [*(paths.start_command("--target", name) for name in alone), paths.start_command()]
+    return " && ".join([f"rm -r {shlex.join(words)}", *starts] if words else starts)
+
+
+def _names(files: Iterable[Path], paths: RunPaths) -> set[str]:
+    return {name_in_run(file, paths.folder) for file in files}
 
 
 # ---------------------------------------------------------------- other code
@@ -172,7 +194,7 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
     kept = {id(each) for each in others if CODE not in each.settings}
     places = {place for each in others if id(each) in kept for place in _places(each)}
     rest = {place for each in receipts.manifests if id(each) not in kept for place in _places(each)}
-    command = _command(config, paths, _folders(places, rest))
+    command = _command(paths, _folders(places, rest))
     return (
         f"{len(others)} outputs were made by other code than the present ({names}{more}); to make them again: {command}"
     )
@@ -191,7 +213,7 @@ def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifes
     others = (each for each in receipts.manifests if each is not manifest)
     behind = {*_places(manifest)} - manifest.files.keys()
     removed = [receipts.name(manifest), *_folders(behind, {place for each in others for place in _places(each)})]
-    return _command(config, paths, [name for name in removed if (paths.folder / name).exists()])
+    return _command(paths, [name for name in removed if (paths.folder / name).exists()])
 
 
 def _places(manifest: Manifest) -> Iterator[str]:

@@ -13,10 +13,12 @@ from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, dump, resolve
 from stair.paper.withheld_text import publishable, text_digest
 from stair.pipeline.archive import export
+from stair.pipeline.jobs import settings_of
 from stair.records.keys import file_digest
-from stair.records.manifest import Origin, name_in_run, read_manifest, write_manifest
+from stair.records.manifest import Origin, manifest_path, name_in_run, read_manifest, write_manifest
 from stair.records.schemas import SCORED
 from stair.records.tables import read_table, write_table
+from tests.sealed import reseal
 
 ROOT = Path(__file__).parents[2]
 MODEL = "qwen3-4b-instruct"
@@ -45,20 +47,23 @@ def run(tmp_path: Path) -> tuple[Config, RunPaths]:
         rows = [*(row(benchmark, number) for number in range(4)), quoting(benchmark, 4)]
         write_table(file := paths.scored(MODEL, benchmark, "vanilla"), SCORED, rows)
         wildcards = {"model": MODEL, "benchmark": benchmark, "condition": "vanilla"}
-        record(paths, file, "score_condition", wildcards, [])
+        record(config, paths, file, "score_condition", wildcards, [])
     paths.resolved.write_text(dump(config))
     table = paths.table("continuous_summary")
     table.parent.mkdir()
     table.write_text("artifact\n")
     rows = [paths.scored(MODEL, benchmark, "vanilla") for benchmark in ("math500", "gpqa_diamond")]
-    record(paths, table, "table", {"table": "continuous_summary"}, rows)
+    record(config, paths, table, "table", {"table": "continuous_summary"}, rows)
     return config, paths
 
 
-def record(paths: RunPaths, file: Path, rule: str, wildcards: dict[str, str], inputs: list[Path]) -> None:
+def record(
+    config: Config, paths: RunPaths, file: Path, rule: str, wildcards: dict[str, str], inputs: list[Path]
+) -> None:
     """Writes the manifest of an output, as its job would."""
     digests = {name_in_run(source, paths.folder): file_digest(source) for source in inputs}
-    write_manifest(paths.folder, [file], rule=rule, wildcards=wildcards, origin=Origin.now(digests, {}, "0" * 64))
+    origin = Origin.now(digests, settings_of(config, rule, wildcards), "0" * 64)
+    write_manifest(paths.folder, [file], rule=rule, wildcards=wildcards, origin=origin)
 
 
 def test_text_is_withheld_where_it_must_be_and_nothing_else_is(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
@@ -94,7 +99,8 @@ def test_training_problems_are_left_out_and_their_counts_stay(run: tuple[Config,
     for file in pool:
         file.write_text(SECRET)
     wildcards = {"model": MODEL}
-    write_manifest(paths.folder, pool, rule="training_pool", wildcards=wildcards, origin=Origin.now({}, {}, "0" * 64))
+    origin = Origin.now({}, settings_of(config, "training_pool", wildcards), "0" * 64)
+    write_manifest(paths.folder, pool, rule="training_pool", wildcards=wildcards, origin=origin)
     for name in ("first", "second"):
         export(config, paths, out := tmp_path / name)
         names = [file.name for file in out.rglob(f"data/training/{MODEL}*")]
@@ -105,13 +111,17 @@ def test_training_problems_are_left_out_and_their_counts_stay(run: tuple[Config,
 def test_an_export_that_fails_leaves_nothing_in_the_way(run: tuple[Config, RunPaths], tmp_path: Path) -> None:
     config, paths = run
     file = paths.scored(MODEL, "gpqa_diamond", "vanilla")
-    whole = file.read_bytes()
+    whole, table = file.read_bytes(), paths.table("continuous_summary")
+    for shown in (manifest_path(table), table):
+        shown.unlink()
     pq.write_table(pq.read_table(file).drop_columns("verdict"), file)
+    reseal(file)
     out = tmp_path / "exports" / "out"
     with pytest.raises(ValueError, match="does not have the columns of scored rows"):
         export(config, paths, out)
     assert not out.parent.exists()
     file.write_bytes(whole)
+    reseal(file)
     assert export(config, paths, out) == 10
     assert list(out.parent.iterdir()) == [out]
 

@@ -152,12 +152,21 @@ def test_files_that_macos_writes_beside_others_change_nothing(copied_run: Path, 
         assert not [name for name in archive.getnames() if "/._" in name]
 
 
-def test_a_damaged_output_is_named_before_it_is_packed(copied_run: Path) -> None:
-    (copied_run / "results/smoke/checks.csv").write_text("name\n")
-    words = ("stair", "export", "--run", "results/smoke", "--out", "damaged.tar.gz")
-    (line,) = run_in(copied_run, *words).stderr.splitlines()
-    assert line.startswith("warning: checks.csv is damaged (")
-    assert line.endswith("First run: rm -r results/smoke/checks.csv && stair reproduce --run results/smoke")
+def test_an_output_that_is_damaged_or_has_no_manifest_is_not_packed(copied_run: Path) -> None:
+    """An archive without the rows would look complete. What it does not contain may be damaged."""
+    results, start = copied_run / "results/smoke", "stair reproduce --run results/smoke"
+    (results / f"responses/{MODEL}/math500/native.parquet").write_text("?")
+    sound = (manifest := results / f"{ROWS}.manifest.json").read_bytes()
+    for file, fault, damage in (
+        (ROWS, "has no manifest", manifest.unlink),
+        ("checks.csv", "does not match", lambda: (results / "checks.csv").write_text("name\n")),
+    ):
+        damage()
+        done = run_in(copied_run, "stair", "export", "--run", "results/smoke", "--out", "rows.tar.gz", check=False)
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 2 and f"{file} is damaged: {fault}" in line
+        assert line.endswith(f"; first run: rm -r results/smoke/{file} && {start}")
+        manifest.write_bytes(sound)
 
 
 def published(archive: Path, folder: Path) -> Path:

@@ -73,7 +73,7 @@ def test_another_gpu_model_in_one_comparison_is_refused_or_told(copied_run: Path
     assert "vanilla.parquet was made by transformers" in line
     assert "Another GPU, and native would be by transformers" in line
     assert "set evaluation.allow_mixed_engines" in line
-    assert not list(work.glob("log/*")), "nothing was generated before"
+    assert not list(work.glob("log/*.log")), "nothing was generated before"
 
     configure = ("stair", "config", "--run", str(SMOKE), "--write", "--set")
     run_in(copied_run, *configure, "evaluation={allow_mixed_engines: true}")

@@ -17,10 +17,10 @@ from stair.config.resolve import RESOLVED, load_run
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import names_of
 from stair.pipeline.provenance import provenance
-from stair.pipeline.verify import Fault, Receipts, again, code_note, faults
+from stair.pipeline.verify import Fault, Receipts, again, code_note, faults, remedy
 from stair.records.files import write_json
 from stair.records.manifest import MEASURED, manifest_files, manifest_path, read_manifest, with_checksum
-from tests.workflow.conftest import RESULTS, ROOT, SMOKE, contents, jobs_of, planned, run_in
+from tests.workflow.conftest import RESULTS, ROOT, SMOKE, assert_ran, contents, jobs_of, planned, receipts, run_in
 
 pytestmark = pytest.mark.timeout(300)
 MODEL, PLACE = "qwen3-4b-instruct", "qwen3-4b-instruct/math500"
@@ -98,6 +98,7 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str, str, str]] = [
     (SCORED, text(""), SCORED, "damaged", "checksum"),
     (ROLLOUTS, truncate, ROLLOUTS, "damaged", "checksum"),
     (MANIFEST, text("{"), MANIFEST, "damaged", "cannot be read"),
+    (MANIFEST, Path.unlink, ROLLOUTS, "damaged", "has no manifest"),
     (MANIFEST, text("[]"), MANIFEST, "damaged", "cannot be read"),
     (MANIFEST, flip, MANIFEST, "damaged", "cannot be read"),
     (f"replay/{MODEL}/states/group-1/empty.safetensors", flip, CHECKSUMS, "stale", "empty.safetensors has changed"),
@@ -106,6 +107,8 @@ DAMAGES: list[tuple[str, Callable[[Path], object], str, str, str]] = [
     ("raw/math500.jsonl", text("{}\n"), "raw/math500.jsonl", "damaged", "checksum"),
     (f"{CONTROLLER}/controller.safetensors", truncate, f"{CONTROLLER}/controller.safetensors", "damaged", "checksum"),
     (f"{CONTROLLER}/folder.manifest.json", text("{"), f"{CONTROLLER}/folder.manifest.json", "damaged", "be read"),
+    (f"{CONTROLLER}/folder.manifest.json", Path.unlink, f"{CONTROLLER}/controller.safetensors", "damaged", "no manifest"),
+    ("tables/intervals.csv.manifest.json", Path.unlink, "tables/intervals.csv", "damaged", "has no manifest"),
     ("tables/intervals.md", text("?"), "tables/intervals.md", "damaged", "checksum"),
     ("figures/overview.png", Path.unlink, "figures/overview.png", "missing", "does not exist"),
 ]
@@ -118,8 +121,10 @@ def test_each_damage_is_one_fault_and_nothing_is_touched(copied_run: Path) -> No
         sound = (results / file).read_bytes()
         damage(results / file)
         before = contents(results, "**/*.*")
-        (fault,) = found_in(results)
+        *measured, fault = found_in(results)
         assert (fault.file, fault.state) == (named, state) and reason in fault.reason
+        # A damaged measurement is deleted with its checksums, else its shard would keep it.
+        assert measured == ([Fault(file, "damaged", "does not match its sealed checksum", file)] * ("/states/" in file))
         assert contents(results, "**/*.*") == before
         (results / file).write_bytes(sound)
     assert found_in(results) == []
@@ -142,7 +147,9 @@ def test_exactly_the_damaged_files_are_named(copied_run: Path) -> None:
             (results / name).write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
         found = found_in(results)
         if damaged is measured:
-            assert {fault.reason for fault in found} == {f"its measurement {name} has changed" for name in measured}
+            assert {fault.file for fault in found if fault.state == "damaged"} == measured
+            stale = {fault.reason for fault in found if fault.state == "stale"}
+            assert stale == {f"its measurement {name} has changed" for name in measured}
         elif damaged is outputs:
             assert {(fault.file, fault.state) for fault in found} == {(name, "damaged") for name in outputs}
         else:
@@ -187,9 +194,20 @@ def test_the_end_of_a_run_names_a_damaged_file_with_the_command_that_mends_it(co
     assert told.returncode == 1 and " 0 missing, 3 damaged, 0 stale" in told.stdout
     (command,) = [each for each in told.stdout.splitlines() if each.startswith("to make them again: ")]
     command = command.removeprefix("to make them again: ")
-    assert command in line and command.endswith(f"&& {REPRODUCE}")
+    assert command in line and command.endswith(f"&& {REPRODUCE} --target {ROLLOUTS} && {REPRODUCE}")
     run_in(copied_run, "bash", "-c", command, warm=True)  # ends with the comparison of all outputs
     assert planned(copied_run) == set()
+
+
+def test_a_damaged_data_set_is_made_again_alone(copied_run: Path) -> None:
+    """Snakemake would plan the trainings before it knows that the file is the same again."""
+    results, raw = copied_run / "results" / "smoke", "raw/math500.jsonl"
+    (results / raw).write_text("{}\n")
+    before = receipts(results)
+    command = remedy(load_run(results), RunPaths(Path("results/smoke")), found_in(results))
+    run_in(copied_run, "bash", "-c", command, warm=True)
+    assert_ran(results, before, {"raw"})
+    assert found_in(results) == []
 
 
 def test_an_input_that_was_made_again_makes_its_users_stale(copied_run: Path) -> None:
@@ -315,7 +333,8 @@ def test_why_names_a_damaged_file_behind_a_controller(copied_run: Path) -> None:
     assert told.startswith(f"{CONTROLLER}\n") and f"! {fault}" in told
     told = run_in(copied_run, "stair", "why", controller).stdout
     assert (
-        f" stale yes: {fault}" in " ".join(told.split()) and f"rm -r results/smoke/{ROLLOUTS} && {REPRODUCE}\n" in told
+        f" stale yes: {fault}" in " ".join(told.split())
+        and f"rm -r results/smoke/{ROLLOUTS} && {REPRODUCE} --target {ROLLOUTS} && {REPRODUCE}\n" in told
     )
 
 
