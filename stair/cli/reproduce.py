@@ -18,7 +18,7 @@ import yaml
 from stair.config.model import Config
 from stair.config.paths import INPUTS_CHECKED, RunPaths, project_root
 from stair.config.resolve import ConfigError, merge, resolve
-from stair.pipeline.driver import unlock
+from stair.pipeline.driver import refuse_second_driver, unlock
 from stair.pipeline.input_checks import input_faults, refuse, start_faults
 from stair.pipeline.job_list import config_words, setting_options
 from stair.pipeline.jobs import STAGES, stage_files
@@ -98,7 +98,7 @@ def reproduce(
     remove_unfinished(paths.folder)
     # Last, because --config takes any number of values.
     tail = [*options, "--config", *config_words(overrides)]
-    _snakemake(["snakemake", "--snakefile", str(root / "Snakefile"), goal, *tail])
+    _snakemake(paths, ["snakemake", "--snakefile", str(root / "Snakefile"), goal, *tail])
     if target == "all":
         _check_finished(config, paths)
         _show(config, paths)
@@ -155,12 +155,12 @@ def _explain(config: Config, plan: str, start: str) -> None:
     )
 
 
-def _snakemake(command: list[str]) -> None:
+def _snakemake(paths: RunPaths, command: list[str]) -> None:
     """Runs Snakemake as a child, which ends with this process; its jobs on this machine end with it.
 
     Raises:
         SystemExit: a job failed; or SIGTERM, SIGUSR1 or Ctrl-C came, and every job has flushed its finished work.
-        ConfigError: another signal has ended it.
+        ConfigError: another signal has ended it, or another process drives the run.
     """
     environment = {
         **os.environ,
@@ -179,6 +179,7 @@ def _snakemake(command: list[str]) -> None:
     if code < 0:
         raise ConfigError(f"Snakemake was ended by {signal.Signals(-code).name}; run the same command again to resume")
     if code:
+        refuse_second_driver(paths)  # of two starts at once, Snakemake's lock lets one alone begin
         raise SystemExit(code)
 
 

@@ -282,7 +282,7 @@ def load_run(folder: Path) -> Config:
     """The configuration of the run in a folder.
 
     Raises:
-        ConfigError: the folder holds no resolved configuration, or one of another version of this package.
+        ConfigError: the folder holds no resolved configuration, or one that is damaged or of another version of this package.
     """
     path = folder / RESOLVED
     if not path.is_file():
@@ -294,7 +294,9 @@ def load_run(folder: Path) -> Config:
     try:
         return validate(read_yaml(path, dumped=True), str(path))
     except ConfigError as error:
+        first, *more = str(error).split("; ")
         raise ConfigError(
-            f"{error}; if another version of the project wrote this file, write it again: "
+            f"{first}{f' (and {len(more)} more errors)' if more else ''}; if the file was cut off, or another version of the "
+            "project wrote it, write it again: "
             "stair config --write --run RUN, with the run's name or overlay"
         ) from None

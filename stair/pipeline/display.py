@@ -16,8 +16,9 @@ from snakemake.common import NOTHING_TO_BE_DONE_MSG
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from stair.config.paths import RUN, START, RunPaths
+from stair.config.paths import INPUTS_CHECKED, RUN, START, RunPaths
 from stair.config.resolve import load_run
+from stair.pipeline.driver import is_driven
 from stair.pipeline.job_list import JOB_LIST, list_job
 from stair.pipeline.jobs import JOBS, STAGES, job_name
 from stair.pipeline.status import failure, progress_table
@@ -72,8 +73,11 @@ class LogHandler(LogHandlerBase):
         if record.levelno < logging.WARNING:
             return record.getMessage() == NOTHING_TO_BE_DONE_MSG
         # A failed command raises this exception, and its own event follows.
-        of_job = bool(self._jobs) and getattr(record, "exception", "") == "RuleException"
-        return not of_job and not any(end in record.getMessage() for end in _ENDS)
+        exception = getattr(record, "exception", "")
+        of_job = bool(self._jobs) and exception == "RuleException"
+        # `stair reproduce` names the other process in a line of its own.
+        refused = exception == "LockException" and INPUTS_CHECKED in os.environ and is_driven(_paths())
+        return not (of_job or refused) and not any(end in record.getMessage() for end in _ENDS)
 
     def close(self) -> None:
         self._live.stop()
@@ -88,8 +92,8 @@ class LogHandler(LogHandlerBase):
 
     def _first_job(self) -> TimeLeft:
         """Starts the clock. The run's resolved configuration is on disk only now."""
-        folder, self._started, self._shown = Path(os.environ[RUN]), time.time(), time.time()
-        self._time = TimeLeft.of_run(self._left_by_rule, load_run(folder), RunPaths(folder))
+        paths, self._started, self._shown = _paths(), time.time(), time.time()
+        self._time = TimeLeft.of_run(self._left_by_rule, load_run(paths.folder), paths)
         if self._console.is_terminal:
             self._live.start(refresh=True)
         else:
@@ -144,6 +148,10 @@ class LogHandler(LogHandlerBase):
 
     def _view(self) -> Group:
         return Group(self._state(), progress_table((job.name, job.progress()) for job in list(self._jobs.values())))
+
+
+def _paths() -> RunPaths:
+    return RunPaths(Path(os.environ[RUN]))
 
 
 def _works(rule: str) -> bool:

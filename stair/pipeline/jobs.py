@@ -297,7 +297,11 @@ JOBS: dict[str, Job] = {
         prints="stair.paper.claims.stage:show",
     ),
     "provenance": Job(
-        "provenance", "stair.pipeline.provenance:write_provenance", shown, (), lambda config, paths: [[paths.provenance]]
+        "provenance",
+        "stair.pipeline.provenance:write_provenance",
+        shown,
+        (),
+        lambda config, paths: [[paths.provenance]],
     ),
     "report": Job("report", "stair.paper.report.stage:write_report", shown, (), lambda config, paths: [[paths.report]]),
 }

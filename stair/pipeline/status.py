@@ -149,7 +149,9 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
     yield f"{made} of {count} outputs"
     if is_driven(paths) or any(job.state == "running" for job in states):
         return
-    if made < count:
+    if outputs.get("scores", (0,))[0] and not outputs["evaluation"][0]:
+        yield f"without the responses behind its scores, as an archive; to make these, too: {paths.start_command()}"
+    elif made < count:
         yield f"stopped; to go on: {paths.start_command()}"
     else:
         yield f"finished at {_last_sealed(paths)}; on one page: {paths.report}"

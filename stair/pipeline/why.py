@@ -110,7 +110,9 @@ def _responses(config: Config, every: Sequence[Manifest]) -> Iterator[str]:
             rows, lacking = each.content.get("responses"), len(each.content.get("missing", ()))
             if rows is None:
                 rows, condition = sum(each.content["verdicts"].values()), each.wildcards["condition"]
-                if condition in config.every_condition and config.first_turn(condition):  # its T1 is another condition's
+                if condition in config.every_condition and config.first_turn(
+                    condition
+                ):  # its T1 is another condition's
                     rows -= rows // config.condition(condition).turns
             count, missing = count + rows, missing + lacking
         if count:

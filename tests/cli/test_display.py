@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from stair.config.paths import RUN, START, RunPaths
+from stair.config.paths import INPUTS_CHECKED, RUN, START, RunPaths
 from stair.config.resolve import dump, resolve
 from stair.pipeline.display import LogHandler
 from stair.records.progress import Progress
@@ -121,6 +121,15 @@ def test_after_ctrl_c_nothing_reads_as_a_failure(shown: Shown) -> None:
     assert shown.fail("rollouts: 3 of 8 responses") == ""
     shown.handler.close()
     assert shown.text() == ""
+
+
+def test_the_lock_of_another_driver_is_left_to_the_command(shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lock := shown.paths.folder / ".snakemake/locks/0.output.lock").parent.mkdir(parents=True)
+    lock.touch()
+    for by_command in (True, False):
+        monkeypatch.setenv(INPUTS_CHECKED, "1") if by_command else monkeypatch.delenv(INPUTS_CHECKED)
+        shown.send(LogEvent.ERROR, "cannot be locked", logging.ERROR, exception="LockException")
+        assert shown.text() == "cannot be locked\n" * (not by_command)
 
 
 def test_other_warnings_and_errors_are_shown(shown: Shown) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from stair.cli.reproduce import _snakemake
 from stair.config.paths import RunPaths
 from stair.config.resolve import RESOLVED, ConfigError
 from stair.pipeline.driver import is_driven, unlock
@@ -52,10 +53,11 @@ def lock(paths: RunPaths) -> Path:
 def test_the_lock_of_a_killed_driver_is_removed_with_one_line(
     paths: RunPaths, driver: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(
-        ConfigError, match=rf"another process drives .*\(process {driver.pid} on {socket.gethostname()}\)"
-    ):
+    refused = rf"another process drives .*\(process {driver.pid} on {socket.gethostname()}\)"
+    with pytest.raises(ConfigError, match=refused):
         unlock(paths)
+    with pytest.raises(ConfigError, match=refused):  # it has begun in the same second
+        _snakemake(paths, ["false"])
     driver.kill()
     os.waitid(os.P_PID, driver.pid, os.WEXITED | os.WNOWAIT)
     unlock(paths)  # its parent has not collected it: a container's first process may never do so

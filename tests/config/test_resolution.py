@@ -383,7 +383,13 @@ def test_a_folder_without_a_resolved_configuration_says_what_to_do(tmp_path: Pat
 
 
 def test_the_configuration_of_another_version_names_the_file_and_the_remedy(tmp_path: Path) -> None:
-    (tmp_path / "config.resolved.yaml").write_text(dump(resolve(ROOT, {"run": "tiny"})) + "expected_seconds: 9\n")
+    text = dump(resolve(ROOT, {"run": "tiny"}))
+    (tmp_path / "config.resolved.yaml").write_text(text[: text.index("\nconditions:") + 1])
+    with pytest.raises(
+        ConfigError, match=r"yaml: 'conditions' is missing \(and \d+ more errors\); if the file was cut off"
+    ):
+        load_run(tmp_path)
+    (tmp_path / "config.resolved.yaml").write_text(text + "expected_seconds: 9\n")
     line = r"config\.resolved\.yaml: unknown key 'expected_seconds'; .*write it again: stair config --write --run RUN"
     with pytest.raises(ConfigError, match=line):
         load_run(tmp_path)
