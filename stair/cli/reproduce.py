@@ -128,7 +128,7 @@ def _check_finished(config: Config, paths: RunPaths) -> None:
     receipts = Receipts(paths.folder)
     found = [fault for fault in faults(config, receipts, measured=False) if fault.state != "missing"]
     _refuse_outputs(config, paths, found, ran=True)
-    if note := code_note(config, paths, receipts):
+    if note := code_note(config, paths, receipts, long=False):
         print(f"note: {note}")
 
 

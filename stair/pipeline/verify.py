@@ -180,24 +180,29 @@ def _names(files: Iterable[Path], paths: RunPaths) -> set[str]:
 # ---------------------------------------------------------------- other code
 
 
-def code_note(config: Config, paths: RunPaths, receipts: Receipts) -> str:
+def code_note(config: Config, paths: RunPaths, receipts: Receipts, *, long: bool = True) -> str:
     """One line on the outputs that other code has made, with the command that makes them again; empty without any.
 
-    Other code makes nothing stale: an edited comment must not cost a training.
+    Other code makes nothing stale: an edited comment must not cost a training. Not `long`: a command that deletes many folders
+    is left to `stair verify`.
     """
     others = [each for each in receipts.manifests if other_code(config, each)]
     if not others:
         return ""
     names = ", ".join(next(iter(each.files)) for each in others[:_NAMED])
     more = ", ..." if len(others) > _NAMED else ""
+    note = f"{len(others)} outputs were made by other code than the present ({names}{more})"
+    rules = {each.rule for each in receipts.manifests}
+    if not rules.isdisjoint(STAGES["scores"]) and rules.isdisjoint(STAGES["evaluation"]):
+        return note  # an archive: nothing here would make its controllers and scores again
     # Snakemake makes an output again if its settings have the code. All others, and the work behind them, are deleted.
     kept = {id(each) for each in others if CODE not in each.settings}
     places = {place for each in others if id(each) in kept for place in _places(each)}
     rest = {place for each in receipts.manifests if id(each) not in kept for place in _places(each)}
-    command = _command(paths, _folders(places, rest))
-    return (
-        f"{len(others)} outputs were made by other code than the present ({names}{more}); to make them again: {command}"
-    )
+    removed = _folders(places, rest)
+    if len(removed) > _NAMED and not long:
+        return f"{note}; the command that makes them again: stair verify --run {paths.shown}"
+    return f"{note}; to make them again: {_command(paths, removed)}"
 
 
 def other_code(config: Config, manifest: Manifest) -> bool:

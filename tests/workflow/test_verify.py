@@ -318,6 +318,13 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
     assert f"rm -r {' '.join(work)} && stair reproduce" in note
     assert note.startswith(f"{sum(each.rule in ('seal_evaluation', 'table') for each in receipts.manifests)} ")
 
+    for each in receipts.manifests:
+        each.content["source"] = "0" * 64
+    short = code_note(load_run(results), RunPaths(results), receipts, long=False)
+    assert short.endswith(f"; the command that makes them again: stair verify --run {results}")
+    receipts.manifests = [each for each in receipts.manifests if each.rule != "seal_evaluation"]  # as in an archive
+    assert code_note(load_run(results), RunPaths(results), receipts).endswith(", ...)")
+
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
     table = f"results/smoke/tables/history_{MODEL}.md"
