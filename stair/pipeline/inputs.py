@@ -100,6 +100,12 @@ class RuleInputs:
     def _shards(self, count: int, *work: str) -> list[Path]:
         return [self.paths.shard(str(number), str(count), *work) for number in range(count)]
 
+    def responses(self, wildcards: Any) -> list[Path]:
+        """All of a model, for a stage of one's own (docs/extend.md)."""
+        return [
+            self.paths.responses(*place) for place in evaluated_places(self.config) if place.model == wildcards.model
+        ]
+
     def runtime(self, wildcards: Any) -> Groups:
         """What the runtime study reads: saved histories and a controller, or nothing with random weights."""
         study, paths = self.config.runtime, self.paths
