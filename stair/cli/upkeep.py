@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from stair.cli.context import open_run, run_folder
-from stair.cli.options import TINY, RunOption
+from stair.cli.options import TINY, RunNameOption, RunOption
 
 commands = typer.Typer()
 
@@ -103,7 +103,7 @@ def from_archive(
 
 @commands.command()
 def fetch(
-    run: RunOption = Path(),
+    run: RunNameOption = "tiny",
     only: Annotated[
         list[str] | None,
         typer.Option(help="One entry of the configuration: models.KEY, benchmarks.KEY or training_pool; repeatable."),
@@ -114,6 +114,11 @@ def fetch(
     They go into the cache (hub.cache); no other job uses the network. Asks for access to all of them first. Keeps complete
     files. Records the commits in the lock file (hub.lock); later downloads get the same ones.
     """
+    from stair.config.paths import RunPaths, project_root
+    from stair.config.resolve import RESOLVED, load_run, resolve
     from stair.models.hub import fetch as start
 
-    start(*open_run(run), only or ())
+    folder = Path(run)
+    begun = (folder / RESOLVED).is_file()
+    config = load_run(folder) if begun else resolve(project_root(), {"run": run})
+    start(config, RunPaths(folder) if begun else RunPaths.of(config), only or ())

@@ -154,6 +154,11 @@ class RunPaths:
             key: self.controller(model, key) / "curve.csv" for key in config.controllers if model in config.trained(key)
         }
 
+    @property
+    def lacks_responses(self) -> bool:
+        """Whether it has scored rows without the responses behind them, as an unpacked archive."""
+        return (self.folder / "evaluation").is_dir() and not (self.folder / "responses").is_dir()
+
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         return self.folder / "responses" / model / benchmark / f"{condition}.parquet"
 

@@ -176,6 +176,9 @@ def fetch(config: Config, paths: RunPaths, names: Iterable[str] = ()) -> None:
     lock_path = anchored(config.hub.lock)
     # Two entries can name the same files.
     sources = list({source.mark: source for source in _chosen(config, paths, set(names))}.values())
+    if not sources:
+        print("nothing to fetch: the run's models and data sets are local")
+        return
     if not online():
         raise ValueError(
             "hub access is off in this process (TRANSFORMERS_OFFLINE?); fetch from a shell where it is not set"

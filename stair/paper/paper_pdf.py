@@ -84,7 +84,7 @@ def document(config: Config, paths: RunPaths, parts: list[Exhibit]) -> str:
 
 
 def _made(paths: RunPaths) -> list[str]:
-    """When the run's outputs were made, and with which commit; nothing without provenance.json."""
+    """When the run's outputs were made, and the commit at its end; nothing without provenance.json."""
     if not paths.provenance.is_file():
         return []
     facts = read_mapping(paths.provenance)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from stair.config.datasets import Dataset
 from stair.config.model import Config
-from stair.config.paths import RunPaths
+from stair.config.paths import RunPaths, anchored
 from stair.core import TURNS
 from stair.models.architecture import Architecture
 from stair.models.model_folder import known_architecture
@@ -187,6 +187,13 @@ class Planner:
             return pool.subset.problems
         return _POOL_RECORDS + pool.validation_problems if pool.repository is not None else _file_rows(pool)
 
+    def assumed_sizes(self) -> Iterator[str]:
+        """A line for each data set of a local file that does not exist yet."""
+        datasets = {f"benchmarks.{key}": each for key, each in self._config.benchmarks.items()}
+        for key, item in (datasets | {"training_pool": self._config.training_pool}).items():
+            if item.path is not None and not anchored(item.path).exists():
+                yield f"{_FILE_ROWS:,} problems of {key}: {item.path} does not exist"
+
     def disk_bytes(self) -> dict[str, int]:
         """The bytes of the replay's states, and of responses with their work logs."""
         states, replay = 0, self._config.replay
@@ -309,7 +316,7 @@ class Planner:
 
 
 def _file_rows(item: Dataset) -> int:
-    path = Path(item.path or "")
+    path = anchored(item.path or "")
     if path.suffix == ".jsonl" and path.is_file():
         with open(path, "rb") as file:
             return sum(bool(line.strip()) for line in file)
@@ -412,6 +419,7 @@ def cost_lines(planner: Planner, machine: Machine) -> list[str]:
         *(("", hint) for hint in _workers_hint(planner, machine, wall)),
         *(("GPU memory", line) for line in _too_large(works, machine)),
         ("disk", ", ".join(disk)),
+        *(("assumed", line) for line in planner.assumed_sizes()),
         ("speeds", "from stair/pipeline/plan.py; a finished run's: --from results/<run>"),
     ]
     named = (wrap(text, 80, initial_indent=f"{name:12}", subsequent_indent=" " * 12) for name, text in facts)

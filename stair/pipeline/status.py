@@ -149,7 +149,7 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
     yield f"{made} of {count} outputs"
     if is_driven(paths) or any(job.state == "running" for job in states):
         return
-    if outputs.get("scores", (0,))[0] and not outputs["evaluation"][0]:
+    if paths.lacks_responses:
         yield f"without the responses behind its scores, as an archive; to make these, too: {paths.start_command()}"
     elif made < count:
         yield f"stopped; to go on: {paths.start_command()}"

@@ -163,13 +163,15 @@ def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool
     gone = {fault.remove or fault.file for fault in found if fault.state != "stale"}
     trained_on = [rule for stage in takewhile("training".__ne__, STAGES) for rule in STAGES[stage]]
     alone = [gone & _names(files, paths) for files in job_files(config, paths, trained_on)]
-    return _command(paths, dict.fromkeys(filter(None, removed)), [min(names) for names in alone if names])
+    first = [min(names) for names in alone if names]
+    return _command(paths, dict.fromkeys(filter(None, removed)), first, dict.fromkeys(fault.file for fault in found))
 
 
-def _command(paths: RunPaths, removed: Iterable[str], alone: Iterable[str] = ()) -> str:
-    """Deletes files, makes some of them alone, and starts the run."""
+def _command(paths: RunPaths, removed: Iterable[str], first: Iterable[str], files: Iterable[str]) -> str:
+    """Deletes files, makes those of `first` alone, and starts the run; in an archive, it makes `files` and no more."""
     words = [os.path.normpath(paths.shown / name) for name in removed]
-    starts = [*(paths.start_command("--target", name) for name in alone), paths.start_command()]
+    starts = [paths.start_command("--target", name) for name in (files if paths.lacks_responses else first)]
+    starts += [] if paths.lacks_responses else [paths.start_command()]
     return " && ".join([f"rm -r {shlex.join(words)}", *starts] if words else starts)
 
 
@@ -192,17 +194,18 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts, *, long: bool
     names = ", ".join(next(iter(each.files)) for each in others[:_NAMED])
     more = ", ..." if len(others) > _NAMED else ""
     note = f"{len(others)} outputs were made by other code than the present ({names}{more})"
-    rules = {each.rule for each in receipts.manifests}
-    if not rules.isdisjoint(STAGES["scores"]) and rules.isdisjoint(STAGES["evaluation"]):
-        return note  # an archive: nothing here would make its controllers and scores again
     # Snakemake makes an output again if its settings have the code. All others, and the work behind them, are deleted.
     kept = {id(each) for each in others if CODE not in each.settings}
+    if count := len(others) - len(kept):
+        note += f"; the next start makes {count} of them again"
+    if not kept or paths.lacks_responses:  # nothing in an archive would make its controllers again
+        return note
     places = {place for each in others if id(each) in kept for place in _places(each)}
     rest = {place for each in receipts.manifests if id(each) not in kept for place in _places(each)}
     removed = _folders(places, rest)
     if len(removed) > _NAMED and not long:
         return f"{note}; the command that makes them again: stair verify --run {paths.shown}"
-    return f"{note}; to make them again: {_command(paths, removed)}"
+    return f"{note}; to make them{' all' if count else ''} again: {_command(paths, removed, (), ())}"
 
 
 def other_code(config: Config, manifest: Manifest) -> bool:
@@ -218,7 +221,7 @@ def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifes
     others = (each for each in receipts.manifests if each is not manifest)
     behind = {*_places(manifest)} - manifest.files.keys()
     removed = [receipts.name(manifest), *_folders(behind, {place for each in others for place in _places(each)})]
-    return _command(paths, [name for name in removed if (paths.folder / name).exists()])
+    return _command(paths, [name for name in removed if (paths.folder / name).exists()], (), [min(manifest.files)])
 
 
 def _places(manifest: Manifest) -> Iterator[str]:

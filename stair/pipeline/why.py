@@ -54,7 +54,9 @@ def origin_summary(config: Config, paths: RunPaths, receipts: Receipts, made: Ma
         stale = [f"yes: {fault.file} is {fault.state}: {fault.reason}" for fault in found]
         command = remedy(config, paths, found)
     elif has_job(config, made.rule, made.wildcards):
-        stale = [f"no; it becomes stale if any of these changes: {', '.join(_changes(made))}"]
+        anew = ", but the next start makes it again, because other code made it"
+        no = f"no{anew if CODE in made.settings and other_code(config, made) else ''}"
+        stale = [f"{no}; it becomes stale if any of these changes: {', '.join(_changes(made))}"]
         command = again(config, paths, receipts, made)
     else:
         stale, command = ["no"], "nothing makes it: the configuration has no such job today"

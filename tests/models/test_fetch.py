@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from stair.cli.upkeep import fetch as start_fetch
 from stair.config.paths import RunPaths
 from stair.config.resolve import ConfigError, dump, load_run, resolve, validate
 from stair.models.hub import check_fetched, read_lock
@@ -318,6 +319,17 @@ def test_one_target_fetches_everything(hub: Hub, tmp_path: Path) -> None:
     planned = snakemake("-n", "rollouts")
     assert "fetch_hub" not in planned
     assert "preflight_model" in planned
+
+
+def test_a_run_by_its_name_that_has_not_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start_fetch()
+    assert "nothing to fetch" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"models\.x is not fetched .* \(fetched are: .*models\.qwen3-4b-instruct"):
+        start_fetch("paper", ["models.x"])
+    assert not [*tmp_path.iterdir()]
 
 
 def test_every_other_command_has_hub_access_off() -> None:

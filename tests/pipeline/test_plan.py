@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stair.config.paths import RunPaths
+from stair.config.paths import START, RunPaths
 from stair.config.resolve import resolve
 from stair.paper.claims.detectable import claim_lines
 from stair.pipeline.plan import CLASSES, SPEEDS, Machine, Measured, Planner, Work, cost_lines
@@ -41,6 +41,17 @@ def test_the_papers_responses_are_counted_exactly(tmp_path: Path) -> None:
     assert responses("qwen3-4b-instruct") == 4 * (problems * 7 + 30 * (3 + 3 + 4 + 4))
     # t1, and 15 conditions that answer T2.
     assert responses("qwen3.5-4b", shared=True) == 120 * 16
+
+
+def test_the_problems_of_a_local_file_are_those_of_the_file_or_are_said_to_be_assumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    benchmarks = {"math500": {"tiny": None, "path": "ours.jsonl"}}
+    planner = planner_of("smoke", tmp_path, benchmarks=benchmarks)
+    assert "1,000 problems of benchmarks.math500: ours.jsonl does not exist" in " ".join(lines_of(planner))
+    (tmp_path / "ours.jsonl").write_text("{}\n{}\n\n{}\n")
+    monkeypatch.setenv(START, str(tmp_path))  # a run's jobs and display work in the run's folder
+    assert planner.problems() == {"math500": 3} and "assumed" not in " ".join(lines_of(planner))
 
 
 def test_hours_are_tokens_over_tokens_per_second(tmp_path: Path) -> None:

@@ -291,7 +291,7 @@ def test_other_code_is_one_line_with_the_command_and_no_error(copied_run: Path, 
     path.write_text(path.read_text() + "\nADDED = 1\n")
     more = {"PYTHONPATH": str(project_copy), "PYTHONDONTWRITEBYTECODE": "1"}
     told = run_in(copied_run, "stair", "verify", "--run", "results/smoke", more=more).stdout
-    command = f"; to make them again: rm -r results/smoke/controllers && {REPRODUCE}\n"
+    command = f" of them again; to make them all again: rm -r results/smoke/controllers && {REPRODUCE}\n"
     assert " outputs were made by other code than the present (" in told and command in told
 
     for path in (copied_run / "results/smoke/controllers").rglob("folder.manifest.json"):
@@ -322,8 +322,10 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
         each.content["source"] = "0" * 64
     short = code_note(load_run(results), RunPaths(results), receipts, long=False)
     assert short.endswith(f"; the command that makes them again: stair verify --run {results}")
-    receipts.manifests = [each for each in receipts.manifests if each.rule != "seal_evaluation"]  # as in an archive
-    assert code_note(load_run(results), RunPaths(results), receipts).endswith(", ...)")
+    shutil.rmtree(results / "responses")  # as in an archive
+    assert code_note(load_run(results), RunPaths(results), receipts).endswith(" of them again")
+    fault = Fault("tables/intervals.csv", "missing", "does not exist")
+    assert remedy(load_run(results), RunPaths(results), [fault]).endswith(" --target tables/intervals.csv")
 
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:

@@ -19,7 +19,7 @@ rule fetch:
     log:
         paths.log("fetched"),
     shell:
-        "stair fetch 2>&1 | tee {log:q}"
+        "stair fetch --run . 2>&1 | tee {log:q}"
 
 
 if NOT_FETCHED:
@@ -36,4 +36,4 @@ if NOT_FETCHED:
         log:
             paths.log("fetch"),
         shell:
-            "stair fetch 2>&1 | tee {log:q}"
+            "stair fetch --run . 2>&1 | tee {log:q}"
