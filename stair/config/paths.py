@@ -70,8 +70,10 @@ class RunPaths:
         return cls(anchored(config.results) / config.run)
 
     def start_command(self, *options: str) -> str:
-        """The command that starts the run again, as its folder has it."""
-        return shlex.join(["stair", "reproduce", "--run", str(self.shown), *options])
+        """The command that starts the run again, as its folder has it; an expensive run does not start without `--go`."""
+        resolved = self.resolved.read_text(encoding="utf-8") if self.resolved.is_file() else ""
+        go = ["--go"] if "\nexpensive: true\n" in resolved else []
+        return shlex.join(["stair", "reproduce", *go, "--run", str(self.shown), *options])
 
     @property
     def shown(self) -> Path:

@@ -157,5 +157,5 @@ class Manifests:
         for path in manifest_files(self._folder):
             with suppress(OSError, ValueError):
                 manifest = read_manifest(path)
-                found |= dict.fromkeys(manifest.files, manifest)
+                found |= dict.fromkeys(manifest.files, manifest) if manifest.is_in_place(self._folder) else {}
         return found

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
-from itertools import takewhile
+from functools import cache, partial
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -33,6 +33,7 @@ from stair.records.manifest import (
 )
 
 _NAMED = 3
+_UNPACK = "unpack the archive again"
 
 
 class Fault(NamedTuple):
@@ -57,7 +58,8 @@ class Receipts:
         self.unreadable: list[Fault] = []
         for path in manifest_files(folder):
             try:
-                self.manifests.append(read_manifest(path))
+                manifest = read_manifest(path)
+                self.manifests += [manifest] if manifest.is_in_place(folder) else []
             except (OSError, ValueError) as error:
                 reason, owner = f"cannot be read ({type(error).__name__})", name_in_run(owner_of(path), folder)
                 self.unreadable.append(Fault(name_in_run(path, folder), "damaged", reason, owner))
@@ -160,9 +162,14 @@ def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool
     """
     found = list(found)
     removed = (fault.remove or (fault.file if ran else "") for fault in found if fault.state != "missing")
+    if paths.lacks_responses:
+        kept = job_files(config, paths, filter(partial(_before, "tables"), JOBS))
+        if {fault.file for fault in found} & _names(chain.from_iterable(kept), paths):
+            return _UNPACK
     gone = {fault.remove or fault.file for fault in found if fault.state != "stale"}
-    trained_on = [rule for stage in takewhile("training".__ne__, STAGES) for rule in STAGES[stage]]
-    alone = [gone & _names(files, paths) for files in job_files(config, paths, trained_on)]
+    alone = [
+        gone & _names(files, paths) for files in job_files(config, paths, filter(partial(_before, "training"), JOBS))
+    ]
     first = [min(names) for names in alone if names]
     return _command(paths, dict.fromkeys(filter(None, removed)), first, dict.fromkeys(fault.file for fault in found))
 
@@ -173,6 +180,11 @@ def _command(paths: RunPaths, removed: Iterable[str], first: Iterable[str], file
     starts = [paths.start_command("--target", name) for name in (files if paths.lacks_responses else first)]
     starts += [] if paths.lacks_responses else [paths.start_command()]
     return " && ".join([f"rm -r {shlex.join(words)}", *starts] if words else starts)
+
+
+def _before(stage: str, rule: str) -> bool:
+    """Whether a rule is of a stage before this one: controllers are trained on what is made before `training`."""
+    return rule in JOBS and JOBS[rule].stage in takewhile(stage.__ne__, STAGES)
 
 
 def _names(files: Iterable[Path], paths: RunPaths) -> set[str]:
@@ -205,7 +217,8 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts, *, long: bool
     removed = _folders(places, rest)
     if len(removed) > _NAMED and not long:
         return f"{note}; the command that makes them again: stair verify --run {paths.shown}"
-    return f"{note}; to make them{' all' if count else ''} again: {_command(paths, removed, (), ())}"
+    first = [min(each.files) for each in others if id(each) in kept and _before("training", each.rule)]
+    return f"{note}; to make them{' all' if count else ''} again: {_command(paths, removed, first, ())}"
 
 
 def other_code(config: Config, manifest: Manifest) -> bool:
@@ -221,7 +234,10 @@ def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifes
     others = (each for each in receipts.manifests if each is not manifest)
     behind = {*_places(manifest)} - manifest.files.keys()
     removed = [receipts.name(manifest), *_folders(behind, {place for each in others for place in _places(each)})]
-    return _command(paths, [name for name in removed if (paths.folder / name).exists()], (), [min(manifest.files)])
+    own, there = [min(manifest.files)], [name for name in removed if (paths.folder / name).exists()]
+    if paths.lacks_responses and _before("tables", manifest.rule):
+        return _UNPACK
+    return _command(paths, there, own if _before("training", manifest.rule) else (), own)
 
 
 def _places(manifest: Manifest) -> Iterator[str]:

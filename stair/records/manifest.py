@@ -262,6 +262,11 @@ class Manifest:
         """What its job took, for a seal with the shards; 0 if it does not say."""
         return float(self.content.get(SECONDS, 0.0)) + float(self.content.get(GENERATING_SECONDS, 0.0))
 
+    def is_in_place(self, folder: Path) -> bool:
+        """Whether it lies beside an output of its own, or in their folder. In a copy of a folder inside the run, it does not."""
+        owner = name_in_run(owner_of(self.path), folder)
+        return any(name == owner or name.startswith(f"{owner}/") for name in self.files)
+
     @property
     def missing_note(self) -> str:
         """A note with the number of missing responses that it lists; empty if it lists none."""

@@ -14,11 +14,13 @@ import pytest
 
 from stair.config.paths import RunPaths, project_root
 from stair.config.resolve import RESOLVED, load_run
+from stair.pipeline.job_inputs import checked_digests
 from stair.pipeline.job_list import list_jobs
 from stair.pipeline.jobs import names_of
 from stair.pipeline.provenance import provenance
 from stair.pipeline.verify import Fault, Receipts, again, code_note, faults, remedy
 from stair.records.files import write_json
+from stair.records.keys import file_digest
 from stair.records.manifest import MEASURED, manifest_files, manifest_path, read_manifest, with_checksum
 from tests.workflow.conftest import RESULTS, ROOT, SMOKE, assert_ran, contents, jobs_of, planned, receipts, run_in
 
@@ -326,6 +328,35 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
     assert code_note(load_run(results), RunPaths(results), receipts).endswith(" of them again")
     fault = Fault("tables/intervals.csv", "missing", "does not exist")
     assert remedy(load_run(results), RunPaths(results), [fault]).endswith(" --target tables/intervals.csv")
+    fault = Fault(SCORED, "damaged", "does not match its sealed checksum")
+    assert remedy(load_run(results), RunPaths(results), [fault]) == "unpack the archive again"
+
+
+def test_a_copy_of_a_folder_inside_the_run_is_not_of_the_run(copied_run: Path) -> None:
+    results = copied_run / "results/smoke"
+    for name in ("tables", f"controllers/{MODEL}/stair"):
+        shutil.copytree(results / name, results / f"{name}_before")
+    path = results / "tables/intervals.csv"
+    path.write_text(path.read_text() + "\n")
+    manifest = manifest_path(path)
+    now = json.loads(manifest.read_text())
+    write_json(manifest, with_checksum(now | {"files": now["files"] | {"tables/intervals.csv": file_digest(path)}}))
+    assert "0 missing, 0 damaged" in run_in(copied_run, "stair", "verify", "--run", "results/smoke", check=False).stdout
+    config, paths = load_run(results), RunPaths(results)
+    assert checked_digests(config, paths, [path]) == {"tables/intervals.csv": file_digest(path)}
+
+
+def test_what_is_trained_on_is_made_alone_first_and_an_expensive_run_with_its_word(copied_run: Path) -> None:
+    results = copied_run / "results/smoke"
+    paths, receipts = RunPaths(results), Receipts(results)
+    pool = paths.training_pool(MODEL).relative_to(results).as_posix()
+    start = f"stair reproduce --run {results}"
+    command = again(load_run(results), paths, receipts, receipts.made[pool])
+    first = min(receipts.made[pool].files)
+    assert command.endswith(f" && {start} --target {first} && {start}")
+    text = paths.resolved.read_text()
+    paths.resolved.write_text(text.replace("\nexpensive: false\n", "\nexpensive: true\n"))
+    assert paths.start_command() == f"stair reproduce --go --run {results}"
 
 
 def test_why_goes_back_from_a_table_to_the_data(finished_run: Path) -> None:
