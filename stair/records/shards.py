@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -23,8 +23,8 @@ T = TypeVar("T")
 
 _ATTEMPTS = "attempts"
 """The folder of the records of attempts, in the folder of the work that they did."""
-_CODE, _HARDWARE, _SECONDS, _GENERATED = "code", "hardware", "seconds", "generated"
-"""Keys of an attempt: the first two from its start, the others from its end. A killed attempt has none of the latter."""
+_CODE, _HARDWARE, _LOG, _SECONDS, _GENERATED = "code", "hardware", "log", "seconds", "generated"
+"""Keys of an attempt: the first three from its start, the others from its end. A killed attempt has none of the latter."""
 
 SEAL_AGAIN = "run the same command again (by hand: run the stage's shards again)"
 """The remedy of a seal that has removed markers."""
@@ -51,15 +51,16 @@ class Shard(NamedTuple):
 
 
 @contextmanager
-def recorded_attempt(work: Path, shard: Shard, generated: Callable[[], int]) -> Iterator[None]:
+def recorded_attempt(work: Path, shard: Shard, generated: Callable[[], int], log: str = "") -> Iterator[None]:
     """Records an attempt of a shard: its code and machine before, its seconds and the pieces that it generated after it.
 
     Args:
         work: the folder of the log, or of other work.
+        log: the name of the log file that it writes.
     """
     start = time.monotonic()
     with WorkLogWriter(work / _ATTEMPTS, shard.name) as record:
-        record.append(f"{record.path.stem}/start", {_CODE: shard.code, _HARDWARE: hardware()})
+        record.append(f"{record.path.stem}/start", {_CODE: shard.code, _HARDWARE: hardware(), _LOG: log})
         try:
             yield
         finally:
@@ -68,17 +69,24 @@ def recorded_attempt(work: Path, shard: Shard, generated: Callable[[], int]) -> 
                 record.append(f"{record.path.stem}/end", {_SECONDS: seconds, _GENERATED: generated()})
 
 
-def generating_facts(work: Path, *others: Path) -> dict[str, Any]:
+def generating_facts(work: Path, logs: Collection[Path] | None = None) -> dict[str, Any]:
     """Facts for the seal's manifest from the attempts that generated: their distinct codes and machines, and two sums.
 
-    A killed attempt is in neither sum, so their ratio is a speed.
+    A killed attempt is in neither sum, so their ratio is a speed. The sums are those of `work`: what another run has generated
+    is that run's cost.
 
     Args:
         work: as of `recorded_attempt`.
-        others: those of other runs that the seal has read. Their costs are those runs' own.
+        logs: the log files that the sealed records stand in, also other runs'; None: all work in the folder is sealed.
     """
-    own, *more = (list(_attempts(folder)) for folder in (work, *others))
-    every = [*own, *(each for attempts in more for each in attempts)]
+    folders = dict.fromkeys([work, *sorted({path.parent for path in logs or ()})])
+    kept = {
+        folder: [
+            each for each in _attempts(folder) if logs is None or not each.get(_LOG) or folder / each[_LOG] in logs
+        ]
+        for folder in folders
+    }
+    own, every = kept[work], [each for attempts in kept.values() for each in attempts]
     return {
         GENERATED_BY: sorted({each[_CODE] for each in every if each.get(_CODE)}),
         GENERATED_ON: [*{digest_of(each[_HARDWARE]): each[_HARDWARE] for each in every if _HARDWARE in each}.values()],

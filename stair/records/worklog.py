@@ -128,11 +128,11 @@ class WorkLog:
         more: further folders, as those of other runs: each is read when the folders before it lack a key.
 
     Attributes:
-        read: the folders that have been read.
+        used: the files from which records have been read.
     """
 
     def __init__(self, folder: Path, *more: Path) -> None:
-        self.folder, self.counts, self.read = folder, LogCounts(), list[Path]()
+        self.folder, self.counts, self.used = folder, LogCounts(), set[Path]()
         self._unread = [*more]
         self._open: OrderedDict[int, int] = OrderedDict()
         weakref.finalize(self, _close, self._open)
@@ -141,7 +141,6 @@ class WorkLog:
         self._read_folder(folder)
 
     def _read_folder(self, folder: Path) -> None:
-        self.read.append(folder)
         for path in matching(folder, "*.log"):
             self._files.append(path)
             self._read_file(len(self._files) - 1, path)
@@ -185,6 +184,7 @@ class WorkLog:
         place = self._places.get(key)
         if place is None:
             return None
+        self.used.add(self._files[place.file])
         record: dict[str, Any] = orjson.loads(self._payload(place))
         del record["key"]
         if isinstance(record.get(_IDS), str):

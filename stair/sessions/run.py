@@ -262,8 +262,10 @@ def run_shard(
         done, unfinished, total = done + logged, unfinished + (not ended), total + trajectory.responses
     counted, failed = Progress(*progress, total=total, unit="responses", done=done), list[Failed]()
     if unfinished:
-        attempt = recorded_attempt(log.folder, shard, lambda: counted.done - done)
-        with attempt, WorkLogWriter(log.folder, shard.name) as writer:
+        with (
+            WorkLogWriter(log.folder, shard.name) as writer,
+            recorded_attempt(log.folder, shard, lambda: counted.done - done, writer.path.name),
+        ):
             try:
                 generate(trajectories(True), load(), log, writer, counted, failed, accepted)
             except ResponsesFailed as cause:
@@ -330,7 +332,7 @@ def sealed_rows(
             f"lost or made under other settings; {SEAL_AGAIN}; it generates what is missing, and nothing else"
         )
     if facts is not None:
-        facts |= {"responses": responses, "missing": missing, **generating_facts(*log.read)}
+        facts |= {"responses": responses, "missing": missing, **generating_facts(log.folder, log.used)}
 
 
 def report_missing(output: Path, facts: Mapping[str, Any]) -> None:

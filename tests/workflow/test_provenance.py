@@ -92,8 +92,11 @@ def test_hardware_and_seconds_are_those_of_the_shards_and_not_of_the_seal(
         raise KeyboardInterrupt
     output.parent.mkdir()
     output.write_text("rows")
-    facts = shards.generating_facts(log, other)
+    with shards.recorded_attempt(log, shards.Shard(0, 1, "of other responses"), lambda: 7, "0.log"):
+        pass
+    facts = shards.generating_facts(log, {log / "1.log", other / "0.log"})
     assert (facts["generated_by"], facts["generated"]) == (["a", "b", "c", "d"], 13)
+    assert shards.generating_facts(log)["generated"] == 20
     seal(paths, "seal_rollouts", output, **facts)
     summary = provenance(load_run(folder), paths)
     assert [each["machine"] for each in summary["hardware"]] == [*nodes[:2], hardware(), nodes[2]]
