@@ -6,10 +6,12 @@ import weakref
 
 import pytest
 import torch
+from torch.autograd.graph import saved_tensors_hooks
 from transformers import PreTrainedModel
 
 from stair.sessions.renderer import Renderer
 from stair.stages.training.loop import UpdateRecord
+from stair.stages.training import teacher_forcing as forcing
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.teacher_forcing import Recompute, RecordedTurn
 from tests.conftest import random_model
@@ -57,9 +59,10 @@ def trained(
     number: int = 0,
     place: str = "",
     sessions: int = 1,
+    architecture: str = "qwen3",
 ) -> tuple[UpdateRecord, list[torch.Tensor], SmallDevice]:
     """An update: its record, the trained parameters, the device."""
-    model = random_model("qwen3")
+    model = random_model(architecture)
     device = SmallDevice(model, number, place)
     with student_of(model, kind, torch.float32) as student:
         course = training(student, renderer, kind, recompute=recompute)
@@ -68,19 +71,42 @@ def trained(
     return record, parameters, device
 
 
-@pytest.mark.parametrize("place", ["forward", "backward", "library"])
-@pytest.mark.parametrize("kind", ["stair", "lora_stair"])
+@pytest.mark.parametrize(
+    ("architecture", "kind", "place"),
+    [
+        *(("qwen3", kind, place) for kind in ("stair", "lora_stair") for place in ("forward", "backward", "library")),
+        ("qwen3_5", "stair", "backward"),
+        ("qwen3_5", "lora", "forward"),
+    ],
+)
 def test_the_gradients_are_those_of_a_training_that_runs_all_layers_again(
-    kind: str, place: str, renderer: Renderer, capsys: pytest.CaptureFixture[str]
+    architecture: str, kind: str, place: str, renderer: Renderer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Bit for bit, whichever turn it is."""
-    wanted, parameters, _ = trained(renderer, kind, recompute=Recompute.LAYERS)
+    wanted, parameters, _ = trained(renderer, kind, recompute=Recompute.LAYERS, architecture=architecture)
     for number in (1, 2, 3):
-        record, found, device = trained(renderer, kind, Recompute.NOTHING, number, place)
+        record, found, device = trained(renderer, kind, Recompute.NOTHING, number, place, architecture=architecture)
         assert device.errors == 1
         assert all(torch.equal(one, other) for one, other in zip(found, parameters, strict=True)), number
         assert (record.loss, record.gradient_norm, record.tokens) == (wanted.loss, wanted.gradient_norm, wanted.tokens)
         assert capsys.readouterr().out.count("warning: out of memory in a turn of ") == 1
+
+
+@pytest.mark.parametrize("architecture", ["qwen3", "qwen3_5"])
+def test_the_last_resort_keeps_the_input_of_each_layer_in_host_memory(
+    architecture: str, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, parameters, _ = trained(renderer, "lora", Recompute.LAYERS, architecture=architecture)
+    kept: list[tuple[int, ...]] = []
+
+    def host() -> saved_tensors_hooks:
+        return saved_tensors_hooks(lambda tensor: kept.append(tuple(tensor.shape)) or tensor, lambda tensor: tensor)
+
+    monkeypatch.setattr(forcing, "save_on_cpu", host)
+    record, found, _ = trained(renderer, "lora", Recompute.FROM_HOST, architecture=architecture)
+    assert record.loss == wanted.loss and all(map(torch.equal, found, parameters))
+    shape = random_model(architecture).config
+    assert [(one, width) for one, _, width in kept] == [(1, shape.hidden_size)] * 3 * shape.num_hidden_layers
 
 
 def test_turns_of_that_length_then_begin_with_all_layers(renderer: Renderer) -> None:
