@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from stair.core import ReadSpecification
 from stair.engines.transformers.passes import Passes
 from stair.method import Attachment, Bank, Read, Reflector, Segment
+from stair.method.bank import Resident
 from stair.models.published import CONFIGS, CONTROLLED_LAYERS
 from stair.stages.runtime.measure import PrefixBank
 from tests.conftest import LAYERS, TOKENS
@@ -44,9 +45,17 @@ def test_a_prefix_bank_reads_as_the_whole_bank_with_a_limit(small_model: Small, 
 
 
 @BOTH
-def test_the_papers_rows(small_model: Small, architecture: str) -> None:
-    model = small_model(architecture)
+def test_the_papers_rows(small_model: Small, architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, brought, bring = small_model(architecture), list[int](), Resident.extend
+
+    def extend(resident: Resident, segments: Sequence[Segment]) -> None:
+        before = resident.entries
+        bring(resident, segments)
+        brought.extend([resident.entries] if resident.entries > before else [])
+
+    monkeypatch.setattr(Resident, "extend", extend)
     found = measurer(model).measure(HISTORY)
+    assert brought == [10] * 3 + [24] * 6, "a warm-up and both repetitions of each row bring the bank to the device"
     names = ["construction", "native", "prefix-10", "prefix-64", "full"]
     assert [(one["row"], one["repetition"]) for one in found] == [(row, n) for row in names for n in (1, 2)]
     bank = measurer(model).construct(HISTORY)
