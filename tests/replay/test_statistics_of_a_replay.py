@@ -14,12 +14,12 @@ from stair.config.replay import ReplayAnalysis, Whitening
 from stair.models.architecture import describe
 from stair.models.published import CONFIGS
 from stair.stages.replay.analysis import attention_masses, geometry, read_prediction
-from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS
+from stair.stages.replay.analysis.block_intervals import LEAST_BLOCKS, block_interval
 from stair.stages.replay.analysis.crossing import Crossing
 from stair.stages.replay.analysis.decomposition import VIEWS
 from stair.stages.replay.analysis.geometry import WHITENED, Geometry, LayerGeometry, Name
 from stair.stages.replay.analysis.random_by_name import gaussian_projection, named_permutation, project
-from stair.stages.replay.analysis.read_prediction import READS, RESAMPLED, SHUFFLED
+from stair.stages.replay.analysis.read_prediction import READS, RESAMPLED, SHUFFLED, LayerReads
 from stair.stages.replay.analysis.statistics_table import Statistic, read_statistics, write_statistics
 from stair.stages.replay.measurement.categories import CATEGORIES
 from tests.replay import naive_analysis as naive
@@ -270,6 +270,34 @@ def test_the_numbers_of_a_resample_are_those_of_copied_histories(groups: list[St
                 ]
                 control = found[Name("shuffled overlap", view, "%", size)]
                 assert control == pytest.approx(100 * np.mean(controls), abs=1e-9)
+
+
+def test_the_resampled_increments_are_those_of_copied_histories_in_both_groups(
+    crossings: Crossings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resampled, interval = list[Sequence[float]](), block_interval
+
+    def kept(estimate: float, numbers: Sequence[float], blocks: int) -> object:
+        resampled.append(numbers)
+        return interval(estimate, numbers, blocks)
+
+    monkeypatch.setattr(read_prediction, "block_interval", kept)
+    found = [each for each in read_prediction.of_replay(crossings, ARCHITECTURE, REPLAY) if each.ends is not None]
+    assert len(found) == len(resampled) == 2 * (len(RESAMPLED) + 1)
+    draws = [list(crossing.resamples(KEYS))[:3] for crossing in crossings]
+    for each, numbers in zip(found, resampled, strict=True):
+        assert each.layer is not None
+        layer, fit = each.layer, int(each.group.startswith(f"fit {crossings[1].label}"))
+        groups = [LayerReads(crossing, layer, layer, layer, KEYS) for crossing in crossings]
+        base, of = groups[0].base.shape[-1], each.of
+        for number, draw in enumerate(zip(*draws, strict=True)):
+            sides = [
+                tuple(cells[:, chosen].reshape(-1, cells.shape[-1]).tolist() for cells in (x.features(of), x.targets))
+                for x, chosen in zip(groups, draw, strict=True)
+            ]
+            every = len(sides[0][0][0])
+            wanted = [naive.read_scores(sides[fit], sides[1 - fit], width) for width in (base, every)]
+            assert numbers[number] == pytest.approx(wanted[1] - wanted[0], abs=1e-7), each
 
 
 def test_intervals_contain_their_numbers_and_are_of_printed_numbers_alone(found: list[Statistic]) -> None:

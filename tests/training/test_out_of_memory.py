@@ -10,8 +10,8 @@ from torch.autograd.graph import saved_tensors_hooks
 from transformers import PreTrainedModel
 
 from stair.sessions.renderer import Renderer
-from stair.stages.training.loop import UpdateRecord
 from stair.stages.training import teacher_forcing as forcing
+from stair.stages.training.loop import UpdateRecord
 from stair.stages.training.objective import ObjectiveParts
 from stair.stages.training.teacher_forcing import Recompute, RecordedTurn
 from tests.conftest import random_model
