@@ -143,8 +143,8 @@ def _squared_error(fit: Moments, test: Moments, width: int) -> float:
     middle, level = fit.features[0, kept] / cells, fit.products[0] / cells
     gram, product = _about(fit, width, middle, level)
     spread = np.sqrt(np.maximum(np.diag(gram) / cells, 0))
-    # What rounding leaves of a constant feature is no deviation.
-    constant = spread <= 1e-12 * np.sqrt(np.diag(fit.features)[kept] / cells)
+    # What rounding leaves of a constant feature is no deviation. Differences of sums leave the root of an FP64 rounding, 1e-8.
+    constant = spread <= 1e-7 * np.sqrt(np.diag(fit.features)[kept] / cells)
     inverse = np.where(constant, 0.0, 1 / np.where(constant, 1.0, spread))
     penalized = gram * np.outer(inverse, inverse) + cells * np.eye(width)
     slopes = inverse[:, None] * np.linalg.solve(penalized, inverse[:, None] * product)
