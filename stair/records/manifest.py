@@ -264,8 +264,9 @@ class Manifest:
 
     def is_in_place(self, folder: Path) -> bool:
         """Whether it lies beside an output of its own, or in their folder. In a copy of a folder inside the run, it does not."""
-        owner = name_in_run(owner_of(self.path), folder)
-        return any(name == owner or name.startswith(f"{owner}/") for name in self.files)
+        owner = name_in_run(owner_of(self.path), folder)  # an archive may lack this output itself
+        beside = os.path.dirname(owner)
+        return any(os.path.dirname(name) == beside or name.startswith(f"{owner}/") for name in self.files)
 
     @property
     def missing_note(self) -> str:
