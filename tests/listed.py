@@ -31,7 +31,7 @@ def listed(run: str) -> tuple[ListedJob, ...]:
 
 
 def listed_once(root: Path, overrides: Mapping[str, Any], target: str = "all") -> list[ListedJob]:
-    """In place of `list_jobs`: all jobs of a start, whatever stage is asked for. A command takes those of its rule.
+    """Replaces `list_jobs`. It gives all jobs of a start for any stage; a command takes those of its rule.
 
     Folders with one resolved configuration have one list: files are named relative to the run's folder.
     """

@@ -12,7 +12,7 @@ from stair.config.paths import INPUTS_CHECKED, RunPaths, anchored, project_root
 from stair.config.resolve import ConfigError, dump, load_run, resolve
 from stair.pipeline.archive import SHOWN, unpacked
 from stair.pipeline.job_list import config_words
-from stair.pipeline.jobs import JOBS, PLACES, STAGES, stages_of
+from stair.pipeline.jobs import PLACES, STAGES, stages_of
 from stair.pipeline.verify import Receipts, faults
 from stair.records.files import write_text_if_changed
 from stair.records.keys import file_digest
@@ -68,8 +68,9 @@ def _check(config: Config, archive: Path, folder: Path, archived: Config) -> Non
 
 def _digests(paths: RunPaths) -> dict[str, str]:
     """The files of tables, figures, comparison and claims, with their digests."""
+    rules = {rule for stage in SHOWN for rule in STAGES[stage]}
     makers = Receipts(paths.folder).made.items()
-    return {name: file_digest(paths.folder / name) for name, maker in makers if JOBS[maker.rule].stage in SHOWN}
+    return {name: file_digest(paths.folder / name) for name, maker in makers if maker.rule in rules}
 
 
 def _compare(archived: dict[str, str], made: dict[str, str], folder: Path) -> None:

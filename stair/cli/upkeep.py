@@ -115,10 +115,8 @@ def fetch(
     files. Records the commits in the lock file (hub.lock); later downloads get the same ones.
     """
     from stair.config.paths import RunPaths, project_root
-    from stair.config.resolve import RESOLVED, load_run, resolve
+    from stair.config.resolve import resolve
     from stair.models.hub import fetch as start
 
-    folder = Path(run)
-    begun = (folder / RESOLVED).is_file()
-    config = load_run(folder) if begun else resolve(project_root(), {"run": run})
-    start(config, RunPaths(folder) if begun else RunPaths.of(config), only or ())
+    config = resolve(project_root(), {"run": run})
+    start(config, RunPaths.of(config), only or ())

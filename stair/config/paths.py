@@ -157,9 +157,9 @@ class RunPaths:
         }
 
     @property
-    def lacks_responses(self) -> bool:
-        """Whether it has scored rows without the responses behind them, as an unpacked archive."""
-        return (self.folder / "evaluation").is_dir() and not (self.folder / "responses").is_dir()
+    def is_archive(self) -> bool:
+        """Whether it has scored rows without the benchmarks' tables, which every run keeps and no archive contains."""
+        return (self.folder / "evaluation").is_dir() and not self.benchmark("").parent.is_dir()
 
     def responses(self, model: str, benchmark: str, condition: str) -> Path:
         return self.folder / "responses" / model / benchmark / f"{condition}.parquet"

@@ -27,6 +27,7 @@ from stair.core import TURNS
 from stair.models.architecture import Architecture
 from stair.models.model_folder import known_architecture
 from stair.pipeline.jobs import JOBS, STAGES, gpus_of, settings_of
+from stair.pipeline.verify import Receipts
 from stair.records.files import bytes_text
 from stair.records.gpus import visible_gpus
 from stair.records.manifest import (
@@ -35,7 +36,6 @@ from stair.records.manifest import (
     MEASURED,
     SECONDS,
     changed_settings,
-    manifest_files,
     manifest_path,
     read_manifest,
 )
@@ -368,7 +368,7 @@ def engine_seconds(paths: RunPaths) -> dict[tuple[str, str], float]:
     to have had the same speed.
     """
     sums = defaultdict[tuple[str, str], list[float]](lambda: [0.0, 0, 0])
-    for manifest in map(read_manifest, manifest_files(paths.folder)):
+    for manifest in Receipts(paths.folder).manifests:
         facts, job = manifest.content, JOBS.get(manifest.rule)
         if job is not None and (job.engine is not None or GENERATED in facts):
             pieces = facts.get("responses", len(facts.get(MEASURED, (None,))))

@@ -149,8 +149,8 @@ def status_view(config: Config, paths: RunPaths) -> Iterator[Table | str]:
     yield f"{made} of {count} outputs"
     if is_driven(paths) or any(job.state == "running" for job in states):
         return
-    if paths.lacks_responses:
-        yield f"without the responses behind its scores, as an archive; to make these, too: {paths.start_command()}"
+    if paths.is_archive:
+        yield f"an archive, without responses and data; to make these, too: {paths.start_command()}"
     elif made < count:
         yield f"stopped; to go on: {paths.start_command()}"
     else:

@@ -162,7 +162,7 @@ def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool
     """
     found = list(found)
     removed = (fault.remove or (fault.file if ran else "") for fault in found if fault.state != "missing")
-    if paths.lacks_responses:
+    if paths.is_archive:
         kept = job_files(config, paths, filter(partial(_before, "tables"), JOBS))
         if {fault.file for fault in found} & _names(chain.from_iterable(kept), paths):
             return _UNPACK
@@ -177,8 +177,8 @@ def remedy(config: Config, paths: RunPaths, found: Iterable[Fault], *, ran: bool
 def _command(paths: RunPaths, removed: Iterable[str], first: Iterable[str], files: Iterable[str]) -> str:
     """Deletes files, makes those of `first` alone, and starts the run; in an archive, it makes `files` and no more."""
     words = [os.path.normpath(paths.shown / name) for name in removed]
-    starts = [paths.start_command("--target", name) for name in (files if paths.lacks_responses else first)]
-    starts += [] if paths.lacks_responses else [paths.start_command()]
+    starts = [paths.start_command("--target", name) for name in (files if paths.is_archive else first)]
+    starts += [] if paths.is_archive else [paths.start_command()]
     return " && ".join([f"rm -r {shlex.join(words)}", *starts] if words else starts)
 
 
@@ -210,7 +210,7 @@ def code_note(config: Config, paths: RunPaths, receipts: Receipts, *, long: bool
     kept = {id(each) for each in others if CODE not in each.settings}
     if count := len(others) - len(kept):
         note += f"; the next start makes {count} of them again"
-    if not kept or paths.lacks_responses:  # nothing in an archive would make its controllers again
+    if not kept or paths.is_archive:  # nothing in an archive would make its controllers again
         return note
     places = {place for each in others if id(each) in kept for place in _places(each)}
     rest = {place for each in receipts.manifests if id(each) not in kept for place in _places(each)}
@@ -235,7 +235,7 @@ def again(config: Config, paths: RunPaths, receipts: Receipts, manifest: Manifes
     behind = {*_places(manifest)} - manifest.files.keys()
     removed = [receipts.name(manifest), *_folders(behind, {place for each in others for place in _places(each)})]
     own, there = [min(manifest.files)], [name for name in removed if (paths.folder / name).exists()]
-    if paths.lacks_responses and _before("tables", manifest.rule):
+    if paths.is_archive and _before("tables", manifest.rule):
         return _UNPACK
     return _command(paths, there, own if _before("training", manifest.rule) else (), own)
 

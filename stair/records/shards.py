@@ -77,7 +77,7 @@ def generating_facts(work: Path, logs: Collection[Path] | None = None) -> dict[s
 
     Args:
         work: as of `recorded_attempt`.
-        logs: the log files that the sealed records stand in, also other runs'; None: all work in the folder is sealed.
+        logs: the log files with the sealed records, other runs' too; None: the seal takes all work of the folder.
     """
     folders = dict.fromkeys([work, *sorted({path.parent for path in logs or ()})])
     kept = {

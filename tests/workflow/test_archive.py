@@ -68,9 +68,7 @@ def test_every_table_and_figure_is_made_again_from_an_archive(
     assert (again / "report.html").is_file()
     assert "0 missing, 0 damaged, 0 stale" in run_in(tmp_path, "stair", "verify", "--run", "results/smoke").stdout
     *_, state = run_in(tmp_path, "stair", "status", "--run", "results/smoke").stdout.splitlines()
-    assert state.startswith(
-        "without the responses behind its scores, as an archive; to make these, too: stair reproduce"
-    )
+    assert state.startswith("an archive, without responses and data; to make these, too: stair reproduce")
     lineage = run_in(tmp_path, "stair", "why", "results/smoke/tables/continuous_summary.csv", "--full").stdout
     assert ROWS in lineage
     # And packed again it is the same, but for what was made now.

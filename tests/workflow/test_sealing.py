@@ -1,4 +1,4 @@
-"""A stage whose log is complete seals again without a model and without torch; what is missing or beyond the context is told."""
+"""A stage with a complete log seals again, without a model and torch. It names what is missing or beyond the context."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ def test_other_code_of_a_shared_room_and_of_what_shows_results(finished_run: Pat
         each.content["source"] = "0" * 64
     short = code_note(load_run(results), RunPaths(results), receipts, long=False)
     assert short.endswith(f"; the command that makes them again: stair verify --run {results}")
-    shutil.rmtree(results / "responses")  # as in an archive
+    shutil.rmtree(results / "data/benchmarks")  # as in an archive
     assert code_note(load_run(results), RunPaths(results), receipts).endswith(" of them again")
     fault = Fault("tables/intervals.csv", "missing", "does not exist")
     assert remedy(load_run(results), RunPaths(results), [fault]).endswith(" --target tables/intervals.csv")
