@@ -98,7 +98,7 @@ from-archive: $(READY)
 test: $(READY) $(VENV)/.test-ready
 	$(VENV)/bin/python -m pytest --ignore=tests/workflow -m "not faults and not reproduced and not sglang and not slurm" -n 2 --dist loadfile --no-loadscope-reorder
 
-# The smoke run, which tests copy, is made once and kept in .pytest_cache until the code or the environment changes.
+# The smoke run, which tests copy, is made once and kept in .pytest_cache until the commit or the environment changes.
 test-workflow: $(READY)
 	$(VENV)/bin/python -m pytest tests/workflow -m "not faults and not sglang" -n 2 --dist loadfile
 

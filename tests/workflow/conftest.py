@@ -25,7 +25,7 @@ import pytest
 from stair.cli.warm import SOCKET, warm_process
 from stair.core import condition_key
 from stair.pipeline.job_list import JOB_LIST
-from stair.records.manifest import manifest_files
+from stair.records.manifest import commit, manifest_files
 from tests.listed import listed
 
 ROOT = Path(__file__).parents[2]
@@ -240,14 +240,14 @@ RESULTS = (
 
 
 def _key() -> str:
-    """The digest of all that decides the smoke run: the code, the models and the environment."""
+    """The digest of all that decides the smoke run: the code, the models, the environment, and the commit in its provenance."""
     digest = sha256(str(ROOT).encode())  # Snakemake records the model by its path
     for name in (*CODE, "backbones", "Snakefile", "config.yaml"):
         place = ROOT / name
         for path in sorted(place.rglob("*") if place.is_dir() else [place]):
             if path.is_file() and path.suffix != ".pyc":
                 digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes() + b"\0")
-    digest.update(repr((sys.version, sorted((each.name, each.version) for each in distributions()))).encode())
+    digest.update(repr((commit(), sys.version, sorted((each.name, each.version) for each in distributions()))).encode())
     return digest.hexdigest()
 
 
